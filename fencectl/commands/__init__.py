@@ -1,0 +1,1 @@
+"""One module per verb: options to request, run, render. No rules live here."""

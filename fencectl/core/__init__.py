@@ -1,0 +1,1 @@
+"""Pure rules: identities, marks, patches, order, verdicts, reports. No I/O, no clock, no environment."""

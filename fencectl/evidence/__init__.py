@@ -1,0 +1,1 @@
+"""Facts about holders. Asks, returns what was answered, decides nothing."""
