@@ -23,9 +23,7 @@ _GO_ESCAPES = {
 def encode(value: Any) -> str:
     """Encode as Go does: HTML-escaped, other non-ASCII raw, no spaces, keys in the order given."""
     # NB: the five characters occur inside of strings only, so a translation of the whole text is exact.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(
-        _GO_ESCAPES
-    )
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_GO_ESCAPES)
 
 
 def encode_ascii(value: Any) -> str:

@@ -181,9 +181,7 @@ def _from_keys(value: dict[str, Any]) -> Journal | BadJournal:
         return lease
     known_elsewhere = {"at", "phase"}
     known = {"v", "lease", *_NEEDED, *_OPTIONAL}
-    checked: dict[str, Any] = {
-        key: value.get(key) for key in (*_NEEDED, *_OPTIONAL) if key not in known_elsewhere
-    }
+    checked: dict[str, Any] = {key: value.get(key) for key in (*_NEEDED, *_OPTIONAL) if key not in known_elsewhere}
     return Journal(
         **checked,
         at=at,

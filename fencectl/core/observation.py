@@ -1,5 +1,5 @@
 """
-What was read off one cluster for one report: raw objects, the server's clock, and everything that could not be read.
+What was read off one cluster for one report: raw objects, the server's clock, and what could not be read.
 
 The reader (`fencectl.cluster.observe`) fills it; `fencectl.core.assemble` turns it into a report. Only objects
 that can matter are in it: marked or cordoned nodes, marked or suspended Flux objects, the leases looked for.

@@ -42,9 +42,7 @@ class ObjectRef:
     def display(self) -> str:
         """`kind/name` or `kind/namespace/name`, lower case, as `release FENCE` takes it."""
         parts = (
-            (self.kind.lower(), self.namespace, self.name)
-            if self.namespace
-            else (self.kind.lower(), self.name)
+            (self.kind.lower(), self.namespace, self.name) if self.namespace else (self.kind.lower(), self.name)
         )
         return "/".join(str(part) for part in parts)
 

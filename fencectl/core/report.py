@@ -126,7 +126,7 @@ class HolderBlock:
 
     @property
     def title(self) -> str:
-        """`run R attempt A job J`, `HOST pid N`, …"""
+        """Who it is: `run R attempt A job J`, `HOST pid N`, and so on."""
         return self.holder.title
 
     @property

@@ -1,0 +1,86 @@
+"""
+What a profile's reader finds: a fence, who holds it, and what its own release would be.
+
+`core.marks_reader` (profile `fencectl`) and `core.bridge` (profile `ghcr-bridge`) make these from an
+observation; `core.assemble` adds what no single fence knows: the holder's verdict, the order, and who waits for
+whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fencectl.core.identity import Holder
+from fencectl.core.refs import ObjectRef, Seen
+from fencectl.core.report import FenceKind, Refusal, Release
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A lease's times as they stand on it. `renewed_text` may be no time at all, then `renewed_at` is None."""
+
+    renewed_text: str | None
+    renewed_at: datetime | None
+    duration_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """
+    One fence on one object.
+
+    `group` joins the fences of one run (None: no usable holder, the fence stands alone and is refused).
+    `release`, or `refusal` where the fence cannot be released for its own sake; never both, never neither.
+    `rank`: released strictly descending. `applier`: the Kustomization (namespace, name) that applies the
+    object; `excluded`: the object carries `reconcile: disabled` because of this fence, so that its applier
+    must not be released while it does. `story`: further facts from the journal (repository, workflow, …).
+    """
+
+    kind: FenceKind
+    seen: Seen
+    holder_text: str | None
+    holder: Holder | None
+    group: str | None
+    rank: int
+    seq: int
+    now: str
+    after: str | None
+    release: Release | None
+    refusal: Refusal | None
+    since: datetime | None = None
+    phase: str | None = None
+    manager: str | None = None
+    kept_because: str | None = None
+    notes: tuple[str, ...] = ()
+    heartbeat: Heartbeat | None = None
+    applier: tuple[str, str] | None = None
+    excluded: bool = False
+    story: Mapping[str, Any] | None = None
+
+    @property
+    def ref(self) -> ObjectRef:
+        """The object's name."""
+        return self.seen.ref
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A cordon, suspension or lease that carries no mark of the profile: shown, never released."""
+
+    kind: FenceKind
+    seen: Seen
+    now: str
+    since: datetime | None
+    manager: str | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Everything that a profile's reader found."""
+
+    found: tuple[Found, ...]
+    foreign: tuple[Foreign, ...]
