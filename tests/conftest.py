@@ -1,0 +1,74 @@
+"""
+Fixtures: the two clusters that tests run on.
+
+`cluster` runs a test on both. `clean_cluster` does, and starts with nothing on it: for tests of a whole report.
+`sandbox_cluster` and `real` are for tests that need one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.clusters import Cluster
+from tests.support.realcluster import RealCluster
+
+if TYPE_CHECKING:
+    from fencectl.sandbox import Sandbox
+
+BOTH = [pytest.param("sandbox", id="sandbox"), pytest.param("real", id="real", marks=pytest.mark.real)]
+
+
+@pytest.fixture(scope="session")
+def real_cluster() -> Iterator[RealCluster]:
+    """Start a real API server once per session (with xdist: per worker), Flux's CRDs on it."""
+    with RealCluster(flux_crds=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def real_handle(real_cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Keep one handle on the real cluster, so that connections and kubectl's discovery cache are used again."""
+    handle = Cluster("real", real_cluster, tmp_path_factory.mktemp("real"))
+    yield handle
+    handle.close()
+
+
+@pytest.fixture
+def real(real_handle: Cluster) -> Iterator[Cluster]:
+    """Give the real cluster, and take away afterwards what the test left on it."""
+    yield real_handle
+    real_handle.wipe()
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    """Start a sandbox of the test's own."""
+    from fencectl.sandbox import Sandbox
+
+    with Sandbox() as running:
+        yield running
+
+
+@pytest.fixture
+def sandbox_cluster(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Give a sandbox of the test's own, as a cluster."""
+    handle = Cluster("sandbox", sandbox, tmp_path_factory.mktemp("sandbox"))
+    yield handle
+    handle.close()
+
+
+@pytest.fixture(params=BOTH)
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Run the test on both clusters."""
+    handle: Cluster = request.getfixturevalue("sandbox_cluster" if request.param == "sandbox" else "real")
+    return handle
+
+
+@pytest.fixture
+def clean_cluster(cluster: Cluster) -> Cluster:
+    """Run the test on both clusters, each without nodes, Flux objects, leases, configmaps and secrets."""
+    cluster.wipe()
+    return cluster

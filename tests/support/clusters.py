@@ -1,0 +1,480 @@
+"""
+One handle for both clusters that tests run on: the sandbox in this process and a real kube-apiserver.
+
+What a test may rely on is the same on both. Everything goes through the API, by a client that is not the
+product's own or by the real kubectl. Names come from `unique()`, because the real cluster is shared by the
+tests of a session; whatever a test leaves there is taken away by `wipe()` after it.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import secrets
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import yaml
+
+from tests.support.rawhttp import JSON, JSON_PATCH, MERGE_PATCH, Body, RawAnswer, RawClient, Server
+from tests.support.realcluster import ADMIN, find_kubectl
+
+Raw = dict[str, Any]
+Name = Literal["sandbox", "real"]
+
+KUBECTL_TIMEOUT_S = 60.0
+
+LEASES = "/apis/coordination.k8s.io/v1"
+KUSTOMIZE = "/apis/kustomize.toolkit.fluxcd.io/v1"
+SOURCE = "/apis/source.toolkit.fluxcd.io/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+POLICY = "/apis/policy/v1"
+NODES = "/api/v1/nodes"
+
+_KEPT_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+# What tests make, as lists over all namespaces. Namespaces come last: emptied before they go.
+_WIPED = (
+    NODES,
+    f"{LEASES}/leases",
+    "/api/v1/pods",
+    f"{POLICY}/poddisruptionbudgets",
+    "/api/v1/configmaps",
+    "/api/v1/secrets",
+)
+_RBAC_KINDS = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
+_MADE_BY_TESTS = "fencectl.test/made"
+
+_counter = itertools.count(1)
+# NB: not `random`, whose seed the test runner sets anew before each test: names would repeat.
+_nonce = secrets.token_hex(3)
+
+
+class Backend(Protocol):
+    """What both clusters offer: where they are, and a kubeconfig for a user."""
+
+    @property
+    def url(self) -> str: ...
+
+    def kubeconfig(self, user: str = ..., context: str = ...) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """An open watch: `events()` yields each as decoded JSON until the server ends the stream."""
+
+    response: HTTPResponse
+
+    @property
+    def status(self) -> int:
+        return self.response.status
+
+    def events(self) -> Iterator[Raw]:
+        while line := self.response.readline():
+            yield json.loads(line)
+
+    def next(self) -> Raw:
+        """Wait for one event; StopIteration when the stream has ended."""
+        return next(self.events())
+
+
+class Cluster:
+    """A cluster under test, as the user `admin` unless a call says otherwise."""
+
+    def __init__(self, name: Name, backend: Backend, folder: Path) -> None:
+        self.name: Name = name
+        self.backend = backend
+        self._folder = folder
+        self._clients: dict[str, RawClient] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.name}>"
+
+    @property
+    def url(self) -> str:
+        return self.backend.url
+
+    def kubeconfig_file(self, user: str = ADMIN, *, context: str | None = None) -> Path:
+        """Write a kubeconfig for the user, once, and say where it is."""
+        context = context or self.name
+        path = self._folder / f"{user}@{context}.kubeconfig"
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_text(self.backend.kubeconfig(user=user, context=context))
+        return path
+
+    def kubectl_environment(self, user: str = ADMIN, *, context: str | None = None) -> dict[str, str]:
+        """Give the environment in which kubectl (or a shell that calls it) talks to this cluster."""
+        kubectl = Path(find_kubectl()).parent
+        return {
+            "PATH": f"{kubectl}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "HOME": str(self._folder),
+            "KUBECONFIG": str(self.kubeconfig_file(user, context=context)),
+        }
+
+    def kubectl(
+        self,
+        *args: str,
+        user: str = ADMIN,
+        input: str | None = None,  # noqa: A002 -- as subprocess.run calls it
+        check: bool = True,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the real kubectl as a user."""
+        done = subprocess.run(
+            [find_kubectl(), *args],
+            input=input,
+            capture_output=True,
+            text=True,
+            env=self.kubectl_environment(user),
+            timeout=KUBECTL_TIMEOUT_S,
+            check=False,
+        )
+        if check:
+            assert done.returncode == 0, f"kubectl {' '.join(args)}: {done.returncode}\n{done.stderr}"
+        return done
+
+    def client(self, user: str = ADMIN) -> RawClient:
+        """Give the kept-alive client of one user."""
+        with self._lock:
+            if user not in self._clients:
+                self._clients[user] = RawClient(_server_of(self.backend.kubeconfig(user=user, context=self.name)))
+            return self._clients[user]
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Body = None,
+        content_type: str | None = None,
+        accept: str | None = JSON,
+        headers: Mapping[str, str] | None = None,
+        user: str = ADMIN,
+        query: Mapping[str, Any] | str | None = None,
+    ) -> RawAnswer:
+        """Send one request as it stands and give the whole answer, whatever its status."""
+        return self.client(user).request(
+            method, path, query=query, body=body, content_type=content_type, accept=accept, headers=headers
+        )
+
+    def get(self, path: str, **query: Any) -> Raw:
+        """Read an object or a list that must be there."""
+        return _expect(self.request("GET", path, query=query), 200)
+
+    def create(self, collection: str, obj: Raw) -> Raw:
+        """Create an object that must be accepted."""
+        return _expect(self.request("POST", collection, body=obj), 201)
+
+    def json_patch(self, path: str, ops: list[Raw] | str, *, manager: str = "fencectl", **query: Any) -> RawAnswer:
+        """Send a JSON patch, encoded plainly; text is sent as it stands."""
+        return self.request(
+            "PATCH", path, body=ops, content_type=JSON_PATCH, query={"fieldManager": manager, **query}
+        )
+
+    def merge_patch(self, path: str, patch: Raw, *, manager: str = "fencectl", **query: Any) -> RawAnswer:
+        return self.request(
+            "PATCH", path, body=patch, content_type=MERGE_PATCH, query={"fieldManager": manager, **query}
+        )
+
+    @contextmanager
+    def watch(
+        self, path: str, *, accept: str = JSON, user: str = ADMIN, timeout_s: float = 15.0, **query: Any
+    ) -> Iterator[Watch]:
+        """Open a watch; a server that stays silent for `timeout_s` fails the test."""
+        stream: AbstractContextManager[HTTPResponse] = self.client(user).stream(
+            path, query={"watch": "1", **query}, accept=accept, timeout_s=timeout_s
+        )
+        with stream as response:
+            yield Watch(response)
+
+    def unique(self, prefix: str) -> str:
+        """Give a name that no other test of this or any other run uses."""
+        return f"{prefix}-{_nonce}-{next(_counter)}"
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def wipe(self) -> None:
+        """Take away what tests make: nodes, Flux objects, leases, configmaps, secrets, pods, roles, namespaces."""
+        for collection in (*_WIPED, *self._flux_collections()):
+            for item in self._items(collection):
+                self._delete(_path_in(collection, item), item)
+        for kind in _RBAC_KINDS:
+            collection = f"{RBAC}/{kind}"
+            for item in self._items(collection, labelSelector=_MADE_BY_TESTS):
+                self._delete(_path_in(collection, item), item)
+        for item in self._items("/api/v1/namespaces"):
+            name = item["metadata"]["name"]
+            if name not in _KEPT_NAMESPACES:
+                self._delete(f"/api/v1/namespaces/{name}", item)
+                # No namespace controller runs here, so the last finalizer is ours to take.
+                finalized = {"metadata": {"name": name}, "spec": {"finalizers": []}}
+                self.request("PUT", f"/api/v1/namespaces/{name}/finalize", body=finalized)
+
+    def _items(self, collection: str, **query: Any) -> list[Raw]:
+        answer = self.request("GET", collection, query=query)
+        if answer.status == 404:
+            return []
+        return [
+            item
+            for item in _expect(answer, 200).get("items") or []
+            if item["metadata"].get("namespace", "") not in _KEPT_NAMESPACES - {"default"}
+            and item["metadata"]["name"] != "kube-root-ca.crt"
+        ]
+
+    def _delete(self, path: str, item: Raw) -> None:
+        if item["metadata"].get("finalizers"):
+            self.merge_patch(path, {"metadata": {"finalizers": None}})
+        answer = self.request("DELETE", path, query={"gracePeriodSeconds": 0})
+        assert answer.status in (200, 202, 404, 409), answer.text
+
+    def _flux_collections(self) -> list[str]:
+        found = []
+        for group in self.get("/apis")["groups"]:
+            if group["name"].endswith(".toolkit.fluxcd.io"):
+                version = group["preferredVersion"]["groupVersion"]
+                found += [
+                    f"/apis/{version}/{resource['name']}"
+                    for resource in self.get(f"/apis/{version}")["resources"]
+                    if "/" not in resource["name"]
+                ]
+        return found
+
+
+def ensure_namespace(cluster: Cluster, name: str) -> str:
+    """Make sure that a namespace exists, and give its name."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    answer = cluster.request("POST", "/api/v1/namespaces", body=body)
+    assert answer.status in (201, 409), answer.text
+    return name
+
+
+def make_namespace(cluster: Cluster, prefix: str = "ns") -> str:
+    """Create a namespace of its own name."""
+    return ensure_namespace(cluster, cluster.unique(prefix))
+
+
+def make_node(
+    cluster: Cluster,
+    name: str | None = None,
+    *,
+    unschedulable: bool | None = None,
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    taints: list[Raw] | None = None,
+    manager: str = "node-maker",
+) -> Raw:
+    """Create a node. `unschedulable=None` leaves the field out, which is what a schedulable node has."""
+    spec: Raw = {} if unschedulable is None else {"unschedulable": unschedulable}
+    if taints is not None:
+        spec["taints"] = taints
+    body = _object("v1", "Node", name or cluster.unique("node"), None, annotations, labels) | {"spec": spec}
+    return _create(cluster, NODES, body, manager)
+
+
+def make_lease(
+    cluster: Cluster,
+    name: str | None = None,
+    *,
+    namespace: str = "default",
+    spec: Raw | None = None,
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    manager: str = "lease-maker",
+) -> Raw:
+    """Create a Lease, its spec as given."""
+    body = _object(
+        "coordination.k8s.io/v1", "Lease", name or cluster.unique("lease"), namespace, annotations, labels
+    ) | {"spec": spec or {}}
+    _need_namespace(cluster, namespace)
+    return _create(cluster, f"{LEASES}/namespaces/{namespace}/leases", body, manager)
+
+
+def make_configmap(
+    cluster: Cluster,
+    name: str | None = None,
+    *,
+    namespace: str = "default",
+    data: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    manager: str = "configmap-maker",
+) -> Raw:
+    """Create a ConfigMap."""
+    body = _object("v1", "ConfigMap", name or cluster.unique("cm"), namespace, annotations, labels)
+    _need_namespace(cluster, namespace)
+    return _create(
+        cluster, f"/api/v1/namespaces/{namespace}/configmaps", body | {"data": dict(data or {})}, manager
+    )
+
+
+def make_kustomization(
+    cluster: Cluster,
+    name: str | None = None,
+    *,
+    namespace: str = "flux-system",
+    suspend: bool | None = None,
+    applied_by: tuple[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    spec: Raw | None = None,
+    manager: str = "kustomization-maker",
+) -> Raw:
+    """
+    Create a Flux Kustomization.
+
+    `applied_by=(namespace, name)` gives it the labels of an object that this Kustomization applies.
+    `suspend=None` leaves the field out.
+    """
+    chosen = dict(labels or {})
+    if applied_by is not None:
+        chosen["kustomize.toolkit.fluxcd.io/namespace"], chosen["kustomize.toolkit.fluxcd.io/name"] = applied_by
+    whole: Raw = {
+        "interval": "10m",
+        "prune": True,
+        "path": "./",
+        "sourceRef": {"kind": "GitRepository", "name": "flux-system"},
+        **(spec or {}),
+    }
+    if suspend is not None:
+        whole["suspend"] = suspend
+    body = _object(
+        "kustomize.toolkit.fluxcd.io/v1",
+        "Kustomization",
+        name or cluster.unique("ks"),
+        namespace,
+        annotations,
+        chosen,
+    ) | {"spec": whole}
+    _need_namespace(cluster, namespace)
+    return _create(cluster, f"{KUSTOMIZE}/namespaces/{namespace}/kustomizations", body, manager)
+
+
+def make_git_repository(
+    cluster: Cluster, name: str | None = None, *, namespace: str = "flux-system", suspend: bool | None = None
+) -> Raw:
+    """Create a Flux GitRepository, which is never fetched here."""
+    spec: Raw = {"interval": "10m", "url": "https://git.invalid/repo"}
+    if suspend is not None:
+        spec["suspend"] = suspend
+    body = _object(
+        "source.toolkit.fluxcd.io/v1", "GitRepository", name or cluster.unique("git"), namespace, None, None
+    )
+    _need_namespace(cluster, namespace)
+    return _create(
+        cluster, f"{SOURCE}/namespaces/{namespace}/gitrepositories", body | {"spec": spec}, "source-maker"
+    )
+
+
+def grant(cluster: Cluster, user: str, *rules: Raw, namespace: str | None = None) -> None:
+    """
+    Give a user rights by real RBAC objects: in all namespaces, or in one.
+
+    A rule is as in a ClusterRole: `{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}`.
+    """
+    name = cluster.unique(f"grant-{user}")
+    labels = {_MADE_BY_TESTS: "yes"}
+    version = "rbac.authorization.k8s.io/v1"
+    base = f"{RBAC}/namespaces/{namespace}" if namespace else RBAC
+    role, binding = ("Role", "RoleBinding") if namespace else ("ClusterRole", "ClusterRoleBinding")
+    cluster.create(
+        f"{base}/{role.lower()}s", _object(version, role, name, namespace, None, labels) | {"rules": list(rules)}
+    )
+    cluster.create(
+        f"{base}/{binding.lower()}s",
+        _object(version, binding, name, namespace, None, labels)
+        | {
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        },
+    )
+
+
+def path_of(obj: Raw) -> str:
+    """Give the API path of an object that a helper made."""
+    collections = {
+        "Node": NODES,
+        "Namespace": "/api/v1/namespaces",
+        "Lease": f"{LEASES}/namespaces/NS/leases",
+        "ConfigMap": "/api/v1/namespaces/NS/configmaps",
+        "Secret": "/api/v1/namespaces/NS/secrets",
+        "Pod": "/api/v1/namespaces/NS/pods",
+        "PodDisruptionBudget": f"{POLICY}/namespaces/NS/poddisruptionbudgets",
+        "Kustomization": f"{KUSTOMIZE}/namespaces/NS/kustomizations",
+        "GitRepository": f"{SOURCE}/namespaces/NS/gitrepositories",
+    }
+    metadata = obj["metadata"]
+    collection = collections[obj["kind"]].replace("NS", metadata.get("namespace", ""))
+    return f"{collection}/{metadata['name']}"
+
+
+def managers_of(obj: Raw) -> Iterable[str]:
+    """Name the field managers of an object, in the server's order."""
+    return [entry["manager"] for entry in obj["metadata"].get("managedFields", [])]
+
+
+def _object(
+    api_version: str,
+    kind: str,
+    name: str,
+    namespace: str | None,
+    annotations: Mapping[str, str] | None,
+    labels: Mapping[str, str] | None,
+) -> Raw:
+    metadata: Raw = {"name": name}
+    if namespace is not None:
+        metadata["namespace"] = namespace
+    # NB: an empty map and an absent one are the same here, but not to a JSON patch: leave it out.
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    if labels:
+        metadata["labels"] = dict(labels)
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _create(cluster: Cluster, collection: str, body: Raw, manager: str) -> Raw:
+    return _expect(cluster.request("POST", collection, body=body, query={"fieldManager": manager}), 201)
+
+
+def _need_namespace(cluster: Cluster, namespace: str) -> None:
+    if namespace not in _KEPT_NAMESPACES:
+        ensure_namespace(cluster, namespace)
+
+
+def _expect(answer: RawAnswer, status: int) -> Raw:
+    assert answer.status == status, f"{answer.status} instead of {status}: {answer.text}"
+    obj: Raw = answer.json()
+    return obj
+
+
+def _path_in(collection: str, item: Raw) -> str:
+    metadata = item["metadata"]
+    base, _, plural = collection.rpartition("/")
+    within = f"/namespaces/{metadata['namespace']}" if metadata.get("namespace") else ""
+    return f"{base}{within}/{plural}/{metadata['name']}"
+
+
+def _server_of(kubeconfig: str) -> Server:
+    config = yaml.load(kubeconfig, Loader=yaml.CSafeLoader)
+    cluster = config["clusters"][0]["cluster"]
+    ca = cluster.get("certificate-authority-data")
+    user = config["users"][0]["user"] if config.get("users") else {}
+    return Server(
+        cluster["server"],
+        token=(user or {}).get("token"),
+        ca_pem=None if ca is None else _decoded(ca),
+    )
+
+
+def _decoded(text: str) -> str:
+    return base64.b64decode(text).decode()
