@@ -70,5 +70,5 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
 @pytest.fixture
 def clean_cluster(cluster: Cluster) -> Cluster:
     """Run the test on both clusters, each without nodes, Flux objects, leases, configmaps and secrets."""
-    cluster.wipe()
+    cluster.wipe(everything=True)
     return cluster

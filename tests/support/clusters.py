@@ -12,6 +12,7 @@ import base64
 import itertools
 import json
 import os
+import re
 import secrets
 import subprocess
 import threading
@@ -49,7 +50,12 @@ _WIPED = (
     "/api/v1/configmaps",
     "/api/v1/secrets",
 )
-_RBAC_KINDS = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
+_RBAC_KINDS = tuple(
+    f"{RBAC}/{plural}" for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
+)
+_NAMESPACES = "/api/v1/namespaces"
+# The collection over all namespaces that a path is in: group and version, then the plural.
+_COLLECTION = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/[^/]+(?=/[a-z]))?(/[a-z]+)")
 _MADE_BY_TESTS = "fencectl.test/made"
 
 _counter = itertools.count(1)
@@ -94,16 +100,21 @@ class Cluster:
         self._folder = folder
         self._clients: dict[str, RawClient] = {}
         self._lock = threading.Lock()
+        self._flux: list[str] | None = None
+        # What must be looked through after the test; None: everything, because others could write.
+        self._touched: set[str] | None = set()
 
     def __repr__(self) -> str:
         return f"<Cluster {self.name}>"
 
     @property
     def url(self) -> str:
+        self._touched = None
         return self.backend.url
 
     def kubeconfig_file(self, user: str = ADMIN, *, context: str | None = None) -> Path:
         """Write a kubeconfig for the user, once, and say where it is."""
+        self._touched = None
         context = context or self.name
         path = self._folder / f"{user}@{context}.kubeconfig"
         if not path.exists():
@@ -143,6 +154,10 @@ class Cluster:
 
     def client(self, user: str = ADMIN) -> RawClient:
         """Give the kept-alive client of one user."""
+        self._touched = None
+        return self._client(user)
+
+    def _client(self, user: str) -> RawClient:
         with self._lock:
             if user not in self._clients:
                 self._clients[user] = RawClient(_server_of(self.backend.kubeconfig(user=user, context=self.name)))
@@ -161,7 +176,9 @@ class Cluster:
         query: Mapping[str, Any] | str | None = None,
     ) -> RawAnswer:
         """Send one request as it stands and give the whole answer, whatever its status."""
-        return self.client(user).request(
+        if method != "GET" and self._touched is not None and (found := _COLLECTION.match(path)):
+            self._touched.add(found[1] + found[2])
+        return self._client(user).request(
             method, path, query=query, body=body, content_type=content_type, accept=accept, headers=headers
         )
 
@@ -189,7 +206,7 @@ class Cluster:
         self, path: str, *, accept: str = JSON, user: str = ADMIN, timeout_s: float = 15.0, **query: Any
     ) -> Iterator[Watch]:
         """Open a watch; a server that stays silent for `timeout_s` fails the test."""
-        stream: AbstractContextManager[HTTPResponse] = self.client(user).stream(
+        stream: AbstractContextManager[HTTPResponse] = self._client(user).stream(
             path, query={"watch": "1", **query}, accept=accept, timeout_s=timeout_s
         )
         with stream as response:
@@ -204,22 +221,21 @@ class Cluster:
             client.close()
         self._clients.clear()
 
-    def wipe(self) -> None:
-        """Take away what tests make: nodes, Flux objects, leases, configmaps, secrets, pods, roles, namespaces."""
-        for collection in (*_WIPED, *self._flux_collections()):
-            for item in self._items(collection):
+    def wipe(self, *, everything: bool = False) -> None:
+        """
+        Take away what tests make: nodes, Flux objects, leases, configmaps, secrets, pods, roles, namespaces.
+
+        Looks only through the kinds that were written through this handle, unless somebody else could have
+        written (kubectl, or whoever was given a kubeconfig or the address), or `everything` is asked for.
+        """
+        touched = None if everything else self._touched
+        for collection in (*_WIPED, *self._flux_collections(), *_RBAC_KINDS, _NAMESPACES):
+            if touched is not None and collection not in touched:
+                continue
+            selector = {"labelSelector": _MADE_BY_TESTS} if collection in _RBAC_KINDS else {}
+            for item in self._items(collection, **selector):
                 self._delete(_path_in(collection, item), item)
-        for kind in _RBAC_KINDS:
-            collection = f"{RBAC}/{kind}"
-            for item in self._items(collection, labelSelector=_MADE_BY_TESTS):
-                self._delete(_path_in(collection, item), item)
-        for item in self._items("/api/v1/namespaces"):
-            name = item["metadata"]["name"]
-            if name not in _KEPT_NAMESPACES:
-                self._delete(f"/api/v1/namespaces/{name}", item)
-                # No namespace controller runs here, so the last finalizer is ours to take.
-                finalized = {"metadata": {"name": name}, "spec": {"finalizers": []}}
-                self.request("PUT", f"/api/v1/namespaces/{name}/finalize", body=finalized)
+        self._touched = set()
 
     def _items(self, collection: str, **query: Any) -> list[Raw]:
         answer = self.request("GET", collection, query=query)
@@ -229,7 +245,7 @@ class Cluster:
             item
             for item in _expect(answer, 200).get("items") or []
             if item["metadata"].get("namespace", "") not in _KEPT_NAMESPACES - {"default"}
-            and item["metadata"]["name"] != "kube-root-ca.crt"
+            and item["metadata"]["name"] not in _KEPT_NAMESPACES | {"kube-root-ca.crt"}
         ]
 
     def _delete(self, path: str, item: Raw) -> None:
@@ -237,9 +253,15 @@ class Cluster:
             self.merge_patch(path, {"metadata": {"finalizers": None}})
         answer = self.request("DELETE", path, query={"gracePeriodSeconds": 0})
         assert answer.status in (200, 202, 404, 409), answer.text
+        if path.startswith(_NAMESPACES) and path.count("/") == 4:
+            # No namespace controller runs here, so the last finalizer is ours to take.
+            finalized = {"metadata": {"name": item["metadata"]["name"]}, "spec": {"finalizers": []}}
+            self.request("PUT", f"{path}/finalize", body=finalized)
 
     def _flux_collections(self) -> list[str]:
-        found = []
+        if self._flux is not None:
+            return self._flux
+        found: list[str] = []
         for group in self.get("/apis")["groups"]:
             if group["name"].endswith(".toolkit.fluxcd.io"):
                 version = group["preferredVersion"]["groupVersion"]
@@ -248,6 +270,7 @@ class Cluster:
                     for resource in self.get(f"/apis/{version}")["resources"]
                     if "/" not in resource["name"]
                 ]
+        self._flux = found
         return found
 
 
@@ -274,12 +297,18 @@ def make_node(
     taints: list[Raw] | None = None,
     manager: str = "node-maker",
 ) -> Raw:
-    """Create a node. `unschedulable=None` leaves the field out, which is what a schedulable node has."""
+    """
+    Create a node. `unschedulable=None` leaves the field out, which is what a schedulable node has.
+
+    Each node is born with the taint `node.kubernetes.io/not-ready`; `taints` replaces all, `[]` removes it.
+    """
     spec: Raw = {} if unschedulable is None else {"unschedulable": unschedulable}
-    if taints is not None:
-        spec["taints"] = taints
     body = _object("v1", "Node", name or cluster.unique("node"), None, annotations, labels) | {"spec": spec}
-    return _create(cluster, NODES, body, manager)
+    node = _create(cluster, NODES, body, manager)
+    if taints is None:
+        return node
+    ops: list[Raw] = [{"op": "add", "path": "/spec/taints", "value": taints}]
+    return _expect(cluster.json_patch(path_of(node), ops, manager=manager), 200)
 
 
 def make_lease(
