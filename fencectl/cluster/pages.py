@@ -1,0 +1,101 @@
+"""
+Lists, page by page, at one moment.
+
+A list that expires half-way (410) is read again from its first page: the token that the server offers to go on
+would join pages of two moments, and a fence placed between them could be in neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fencectl.cluster.discovery import ListedKind
+from fencectl.cluster.read import JSON, UNDECODABLE, Asked, ReadFailedError, Reads
+from fencectl.cluster.structs import BadPageError, Item, PageDecoder
+from fencectl.core.refs import ObjectRef, Seen
+
+METADATA_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+_RESTARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """
+    Which list, and how.
+
+    `whole`: decode the objects that matter wholly; else only their `Item`s are kept. `trim`: what is taken off
+    a whole object because nobody needs it and it is large.
+    """
+
+    kind: ListedKind
+    decoder: PageDecoder
+    page_size: int
+    selector: tuple[tuple[str, str], ...] = ()
+    accept: str = JSON
+    whole: bool = True
+    trim: Callable[[dict[str, object]], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a list held. `missing`: the server has no such list."""
+
+    count: int = 0
+    items: tuple[Item, ...] = ()
+    seen: tuple[Seen, ...] = ()
+    has_suspend: bool = False
+    malformed: tuple[str, ...] = ()
+    missing: bool = False
+
+
+class _ExpiredError(Exception):
+    """The server has forgotten the moment that the list was read at."""
+
+
+def read_list(reads: Reads, query: ListQuery) -> Listed:
+    """Read a whole list; raises ReadFailedError where any page of it could not be read."""
+    for _ in range(_RESTARTS):
+        try:
+            return _read_once(reads, query)
+        except _ExpiredError:
+            continue
+    raise ReadFailedError(f"the list expired while it was read, {_RESTARTS} times (410)")
+
+
+def _read_once(reads: Reads, query: ListQuery) -> Listed:
+    count = 0
+    items: list[Item] = []
+    seen: list[Seen] = []
+    has_suspend = False
+    malformed: list[str] = []
+    parameters = {**dict(query.selector), "limit": str(query.page_size)}
+    asked = Asked("list", query.kind.resource)
+    while True:
+        answer = reads.get(query.kind.path, asked=asked, query=parameters, accept=query.accept)
+        if answer.status == 410:
+            raise _ExpiredError
+        if answer.status == 404:
+            return Listed(missing=True)
+        try:
+            page = query.decoder.decode(answer.body)
+            for item, obj in page.wholes() if query.whole else ():
+                if query.trim is not None:
+                    query.trim(obj)
+                # NB: items of a list say neither; a single object does, and so does what reads it.
+                whole = {"apiVersion": query.kind.api_version, "kind": query.kind.kind, **obj}
+                seen.append(Seen(ref_of(query.kind, item), whole))
+        except BadPageError as bad:
+            raise ReadFailedError(UNDECODABLE) from bad
+        count += page.count
+        items += (item for _, item in page.items)
+        has_suspend = has_suspend or page.has_suspend
+        malformed += page.malformed
+        if not page.continue_token:
+            return Listed(count, tuple(items), tuple(seen), has_suspend, tuple(malformed))
+        parameters["continue"] = page.continue_token
+
+
+def ref_of(kind: ListedKind, item: Item) -> ObjectRef:
+    """Name an object of a list."""
+    return ObjectRef(kind.api_version, kind.kind, kind.plural, item.namespace, item.name, item.uid)
