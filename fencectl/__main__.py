@@ -1,6 +1,8 @@
 """`python -m fencectl`."""
 
+import sys
+
 from fencectl.cli import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,307 @@
+"""
+The command line: what each verb takes, and the one boundary that turns errors into text and a status.
+
+It imports typing, Typer and the errors only; each verb imports its own module when it runs, so that help,
+completion and usage errors stay as cheap as Typer itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any, Literal
+
+import typer
+from typer._click.exceptions import UsageError as ClickUsageError
+from typer.core import TyperCommand, TyperGroup
+
+from fencectl import __version__, boundary, clihelp
+from fencectl.core.errors import UsageError
+
+# NB: what comes from Click is Any below: Typer carries Click under a private name.
+
+
+class Root(TyperGroup):
+    """The program: `fencectl VERB …`, with nothing but the verb, its help or the version in front."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(clihelp.help_text(None))
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _not_from_environment(super().get_help_option(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        verbs = list(self.commands)
+        if args[:1] == ["help"]:  # as kubectl, gh and helm take it
+            args = [*args[1:2], "--help"]
+        if not args:
+            # NB: not 0: `fencectl $VERB` with an empty variable must not pass for "no fence is held".
+            typer.echo(clihelp.help_text(None), err=True, nl=False)
+            raise typer.Exit(2)
+        first = args[0].partition("=")[0]
+        if first.startswith("-") and first not in _root_options(self, ctx):
+            raise clihelp.misplaced_option(args, verbs)
+        if not first.startswith("-") and args[0] not in verbs:
+            raise clihelp.unknown_verb(args[0], verbs)
+        try:
+            return super().parse_args(ctx, args)
+        except ClickUsageError as error:
+            raise UsageError(error.format_message(), hint=f"{clihelp.program()} --help") from error
+
+
+def _not_from_environment(option: Any) -> Any:
+    """Keep an option to the command line: FENCECTL_HELP=1 must not turn every command into its help."""
+    if option is not None:
+        option.allow_from_autoenv = False
+    return option
+
+
+def _root_options(root: Root, ctx: Any) -> set[str]:
+    return {option for param in root.get_params(ctx) for option in param.opts}
+
+
+class Verb(TyperCommand):
+    """One verb: its own help text, and errors in our words."""
+
+    allow_extra_args = True  # so that an argument too much reaches `unexpected_argument`
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(clihelp.help_text(self.name))
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _not_from_environment(super().get_help_option(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        verb = str(self.name)
+        try:
+            rest = super().parse_args(ctx, clihelp.soften(args))
+        except ClickUsageError as error:
+            options = [option for param in self.get_params(ctx) for option in param.opts]
+            raise clihelp.explain(error, verb=verb, options=options) from error
+        if rest:
+            raise clihelp.unexpected_argument(verb, rest)
+        return rest
+
+
+app = typer.Typer(
+    cls=Root,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"auto_envvar_prefix": "FENCECTL", "help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fencectl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    # NB: not from the environment, see `_parse_and_run`: a CI job may well call the version it pins
+    # FENCECTL_VERSION.
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
+) -> None:
+    pass
+
+
+def _keep_verbosity(ctx: typer.Context, value: int) -> int:
+    """Tell the boundary, which must know it even where parsing goes on to fail."""
+    session = ctx.find_root().obj
+    if isinstance(session, boundary.Session):
+        session.verbosity = value
+    return value
+
+
+Contexts = Annotated[list[str] | None, typer.Option("--context", metavar="NAME", help="Kubeconfig context")]
+Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Kubeconfig file")]
+ConfigFile = Annotated[str | None, typer.Option("--config", metavar="FILE", help="fencectl.yaml to use")]
+ProfileChoice = Annotated[
+    Literal["fencectl", "ghcr-bridge"] | None, typer.Option("--profile", help="Names to find fences under")
+]
+RequestTimeout = Annotated[
+    str | None, typer.Option("--request-timeout", metavar="DURATION", help="Longest wait for one answer")
+]
+NoColor = Annotated[bool, typer.Option("--no-color", help="No colour")]
+Verbose = Annotated[
+    int, typer.Option("-v", "--verbose", count=True, is_eager=True, callback=_keep_verbosity, help="Say more")
+]
+ShellChoice = Annotated[Literal["posix", "powershell"], typer.Option("--shell", help="Quote commands for it")]
+Explain = Annotated[bool, typer.Option("--explain", help="Say what each command guards and changes")]
+
+
+@app.command("fences", cls=Verb, help="Report every fence held: holder, evidence, release command")
+def fences(
+    ctx: typer.Context,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 20 if a fence is held")] = False,
+    explain: Explain = False,
+    no_commands: Annotated[bool, typer.Option("--no-commands", help="Overview only")] = False,
+    shell: ShellChoice = "posix",
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Refresh in place")] = False,
+    context: Contexts = None,
+    output: Annotated[
+        Literal["text", "json", "yaml", "markdown", "github", "openmetrics"],
+        typer.Option("-o", "--output", help="Shape of the report"),
+    ] = "text",
+    config: ConfigFile = None,
+    kubeconfig: Kubeconfig = None,
+    profile: ProfileChoice = None,
+    request_timeout: RequestTimeout = None,
+    no_color: NoColor = False,
+    verbose: Verbose = 0,
+) -> int:
+    from fencectl.commands.options import FencesOptions, Output, Shell
+
+    options = FencesOptions(
+        common=_common(ctx),
+        output=Output(output),
+        exit_code=exit_code,
+        explain=explain,
+        no_commands=no_commands,
+        shell=Shell(shell),
+        watch=watch,
+    )
+    if watch and options.output is not Output.TEXT:
+        raise UsageError(f"`--watch` shows text only, not {output}", hint="leave one of them out")
+    if explain and no_commands:
+        raise UsageError("`--explain` explains the commands that `--no-commands` leaves out", hint="choose one")
+    from fencectl.commands import fences as command
+
+    return command.run(options)
+
+
+@app.command("release", cls=Verb, help="Print the release commands only; it changes nothing itself")
+def release(
+    ctx: typer.Context,
+    fence: Annotated[
+        list[str] | None, typer.Argument(metavar="FENCE", help="A fence, as `fences` names it")
+    ] = None,
+    holder: Annotated[str | None, typer.Option("--holder", metavar="ID", help="Only this holder's fences")] = None,
+    explain: Explain = False,
+    shell: ShellChoice = "posix",
+    output_dir: Annotated[
+        str | None, typer.Option("--output-dir", metavar="DIR", help="Write patch files there")
+    ] = None,
+    context: Contexts = None,
+    output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Script or JSON")] = "text",
+    config: ConfigFile = None,
+    kubeconfig: Kubeconfig = None,
+    profile: ProfileChoice = None,
+    request_timeout: RequestTimeout = None,
+    no_color: NoColor = False,
+    verbose: Verbose = 0,
+) -> int:
+    from fencectl.commands.options import Output, ReleaseOptions, Shell
+
+    options = ReleaseOptions(
+        common=_common(ctx),
+        fences=tuple(fence or ()),
+        output=Output(output),
+        explain=explain,
+        shell=Shell(shell),
+        holder=_not_empty("--holder", holder),
+        output_dir=_not_empty("--output-dir", output_dir),
+    )
+    if len(options.common.contexts) > 1:
+        raise UsageError(
+            f"release takes one `--context`, got {', '.join(options.common.contexts)}",
+            hint="run it once for each cluster",
+        )
+    if options.output_dir is not None and options.output is not Output.TEXT:
+        raise UsageError(f"`--output-dir` writes patch files, not {output}", hint="leave one of them out")
+    from fencectl.commands import release as command
+
+    return command.run(options)
+
+
+@app.command("demo", cls=Verb, help="The whole story on a cluster inside this program")
+def demo(
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Play it without stops")] = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Keep the cluster up")] = False,
+    no_color: NoColor = False,
+    verbose: Verbose = 0,
+) -> int:
+    from fencectl.commands.options import DemoOptions
+
+    options = DemoOptions(serve=serve, yes=yes, color=_color(no_color=no_color), verbosity=verbose)
+    from fencectl.commands import demo as command
+
+    return command.run(options)
+
+
+def _common(ctx: typer.Context) -> Any:
+    """Read what the reading verbs have in common off the parsed command line."""
+    from fencectl.commands.options import CommonOptions
+
+    given = ctx.params
+    origins = {
+        param.name.replace("_", "-"): origin
+        for param in ctx.command.params
+        if param.name is not None and (origin := clihelp.origin_of(ctx, param.name, param.opts))
+    }
+    contexts = [_not_empty(origins.get("context", "--context"), name) for name in given["context"] or ()]
+    return CommonOptions(
+        contexts=tuple(dict.fromkeys(name for name in contexts if name is not None)),
+        kubeconfig=_not_empty("--kubeconfig", given["kubeconfig"]),
+        config=_not_empty("--config", given["config"]),
+        profile=given["profile"],
+        request_timeout_s=_duration(origins.get("request-timeout", "--request-timeout"), given["request_timeout"]),
+        color=_color(no_color=given["no_color"]),
+        verbosity=given["verbose"],
+        origins=origins,
+    )
+
+
+def _not_empty(option: str, value: str | None) -> str | None:
+    """Refuse an empty value: `--context "$CONTEXT"` with nothing in it would silently mean another cluster."""
+    if value is not None and not value.strip():
+        raise UsageError(f"`{option}` is empty", hint=f"leave it out or give a value. {clihelp.NOTHING}")
+    return value
+
+
+def _duration(option: str, text: str | None) -> float | None:
+    from fencectl.core.durations import SPELLINGS, parse_duration
+
+    if text is None:
+        return None
+    seconds = parse_duration(text)
+    if seconds is None:
+        raise UsageError(f"`{option}`: `{text}` is no duration", hint=f"a duration, {SPELLINGS}")
+    if seconds <= 0:
+        raise UsageError(f"`{option}`: must be more than 0", hint=f"every answer has a limit, {SPELLINGS}")
+    return seconds
+
+
+def _color(*, no_color: bool) -> Any:
+    """Flag, then NO_COLOR, then FORCE_COLOR, then the terminal: the order of no-color.org and its users."""
+    from fencectl.commands.options import Color
+
+    if no_color or os.environ.get("NO_COLOR"):
+        return Color.NEVER
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return Color.ALWAYS
+    return Color.NEVER if os.environ.get("TERM") == "dumb" else Color.AUTO
+
+
+def main() -> int:
+    """Run the program; the status is what `fencectl.core.errors` says, or the signal's."""
+    return boundary.run(_parse_and_run)
+
+
+def _parse_and_run(session: boundary.Session) -> int:
+    command = typer.main.get_command(app)
+    for param in command.params:
+        _not_from_environment(param)
+    if "_FENCECTL_COMPLETE" in os.environ:
+        command.main(sys.argv[1:], prog_name="fencectl")
+    # NB: not `command.main`, which would turn a broken pipe into exit 1 and swallow an interrupt.
+    try:
+        with command.make_context("fencectl", sys.argv[1:], obj=session) as ctx:
+            return int(command.invoke(ctx))
+    except typer.Exit as leave:
+        return int(leave.exit_code)
