@@ -50,7 +50,8 @@ class Journal:
 
     `prior` holds what was there before, by field; a key that is present with None means "was absent", a key
     that is missing means "this fence did not touch it". `extra` holds the keys that this version does not
-    know.
+    know. `source` is the annotation's own text where the journal was read: a guard tests that text, never a new
+    spelling of it.
     """
 
     holder: str
@@ -71,6 +72,12 @@ class Journal:
     details: Mapping[str, Any] | None = None
     recovering: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text as it stands on the object, byte for byte, or as it would be written."""
+        return self.to_text() if self.source is None else self.source
 
     def to_text(self) -> str:
         """Write the journal as the annotation's text."""
@@ -108,7 +115,7 @@ class Journal:
 
     def with_phase(self, phase: Phase, *, at: datetime, reason: str | None = None) -> Journal:
         """The same story in another phase."""
-        return replace(self, phase=phase, at=at, reason=reason if reason is not None else self.reason)
+        return replace(self, phase=phase, at=at, reason=reason if reason is not None else self.reason, source=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +166,10 @@ def parse_journal(text: str) -> Journal | BadJournal:
         return BadJournal(
             f"the journal was written by a newer fencectl (version {version}, this one reads {VERSION})"
         )
-    return _from_keys(value)
+    return _from_keys(value, text)
 
 
-def _from_keys(value: dict[str, Any]) -> Journal | BadJournal:
+def _from_keys(value: dict[str, Any], source: str) -> Journal | BadJournal:
     for key, wanted in _NEEDED.items():
         if key not in value:
             return BadJournal(f"the journal lacks `{key}`")
@@ -188,6 +195,7 @@ def _from_keys(value: dict[str, Any]) -> Journal | BadJournal:
         phase=Phase(value["phase"]),
         lease=lease,
         extra={key: kept for key, kept in value.items() if key not in known},
+        source=source,
     )
 
 

@@ -1,0 +1,109 @@
+"""
+The one order of release, and who waits for whom.
+
+Acquisition goes lease, Flux outermost ancestor first, nodes; release is the exact reverse, the lease last of all,
+since it keeps every other deploy out. Ranks are released strictly descending and fences of one rank do not wait
+for each other; a refusal stops the next rank. A kept suspension stops nothing but its ancestors.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fencectl.core.found import Found
+from fencectl.core.report import NoRelease, Refusal
+
+Key = tuple[str, str]
+"""Namespace and name of a Kustomization."""
+Excluded = Mapping[Key, Sequence[Found]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One fence at its place in the order; `refusal` None: its own release goes. `role`: parent or child."""
+
+    found: Found
+    order: int
+    refusal: Refusal | None
+    role: str | None
+
+
+def position(found: Found) -> tuple[int, bool, int, str]:
+    """Where a fence stands: rank descending, refused ones last of their rank, then the latest fence first."""
+    return (-found.rank, found.refusal is not None, -found.seq, found.ref.display)
+
+
+def excluded_children(all_found: Iterable[Found]) -> Excluded:
+    """
+    Fenced objects that their applier must not meet, by that applier.
+
+    A Kustomization that reconciles while an object of its own carries `reconcile: disabled` drops it from its
+    inventory; removed from Git in that time, the object is never pruned (kustomize-controller, `IsExcluded`).
+    """
+    children: dict[Key, list[Found]] = defaultdict(list)
+    for found in all_found:
+        if found.excluded and found.applier is not None and found.applier != own_key(found):
+            children[found.applier].append(found)
+    return children
+
+
+def own_key(found: Found) -> Key | None:
+    """A Kustomization as the labels of what it applies name it; None for everything else."""
+    ref = found.ref
+    return (ref.namespace, ref.name) if ref.kind == "Kustomization" and ref.namespace is not None else None
+
+
+def plan(fences: Sequence[Found], *, overall: Refusal | None, excluded: Excluded, first: int) -> tuple[Step, ...]:
+    """
+    Put one holder's fences into release order, numbered from `first`.
+
+    `overall`: why nothing of this holder may go now. A live or fresh one hides a fence's own refusal, which would
+    only be noise; any other one does not.
+    """
+    ordered = sorted(fences, key=position)
+    orders = {id(found): order for order, found in enumerate(ordered, first)}
+    applied_by = {found.applier for found in ordered if found.applier != own_key(found)} - {None}
+    fenced = {own_key(found) for found in ordered} - {None}
+    going: set[int] = set()
+    stopped_at: Step | None = None
+    steps = []
+    for found in ordered:
+        refusal = _refusal(found, overall, stopped_at) or _waits_for_child(found, excluded, going, orders)
+        own = own_key(found)
+        role = "parent" if own in applied_by else "child" if found.applier in fenced - {own} else None
+        step = Step(found, orders[id(found)], refusal, role)
+        steps.append(step)
+        if refusal is None:
+            going.add(id(found))
+        elif stopped_at is None and found.kept_because is None:
+            stopped_at = step
+    return tuple(steps)
+
+
+def _refusal(found: Found, overall: Refusal | None, stopped_at: Step | None) -> Refusal | None:
+    if overall is not None and overall.kind in (NoRelease.LIVE, NoRelease.FRESH):
+        return overall
+    if found.refusal is not None or overall is not None:
+        return found.refusal or overall
+    if stopped_at is not None and found.rank < stopped_at.found.rank and found.kept_because is None:
+        why = f"waits for {stopped_at.found.ref.display}, which was fenced after it and is still held"
+        return Refusal(NoRelease.WAITS, why, f"waits for {stopped_at.order}")
+    return None
+
+
+def _waits_for_child(found: Found, excluded: Excluded, going: set[int], orders: dict[int, int]) -> Refusal | None:
+    own = own_key(found)
+    for child in excluded.get(own, ()) if own is not None else ():
+        # NB: a kept child goes only when a person says so; what is not kept must not wait for that and then go.
+        if id(child) in going and (child.kept_because is None or found.kept_because is not None):
+            continue
+        order = orders.get(id(child))
+        return Refusal(
+            NoRelease.WAITS,
+            f"waits for {child.ref.display}: while that carries `reconcile: disabled`, its parent would drop it "
+            "from its inventory and never prune it again",
+            f"waits for {order}" if order is not None else "waits for child",
+        )
+    return None

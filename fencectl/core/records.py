@@ -1,0 +1,110 @@
+"""
+Records, holds and claims: the entries of the ConfigMap `<lease>-record` beside each lease.
+
+Data keys `record-<n>` (the story of generation n), `hold-<type>` and `claim-<n>`; each value is a JSON object with
+a version. A hold or claim is a fence that only its own verb lifts. An entry that cannot be read is a fence too:
+what it says may matter, and "not readable" must not look like "nothing there".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fencectl.core.gojson import StrictJSONError, decode_strict
+from fencectl.core.observation import Observation
+from fencectl.core.refs import Seen, dig, text_or_none
+from fencectl.core.report import FenceKind
+from fencectl.core.times import age_text, parse_time
+
+_KEY = re.compile(r"(record|hold|claim)-([a-z0-9][a-z0-9-]{0,62})", re.ASCII)
+HOLD_TYPES = ("freeze", "incident", "maintenance", "claim")
+IN_FLIGHT = frozenset({"placing", "deploying", "restoring", "releasing"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """
+    One entry of a record ConfigMap.
+
+    `title`: `hold incident`, `claim 42`, `record 42`; `why`: the reason as written, hostile until escaped;
+    `overdue`: its end time has passed (which only warns); `problem`: why it cannot be read, else None.
+    """
+
+    kind: FenceKind
+    seen: Seen
+    key: str
+    title: str
+    why: str | None
+    by: str | None
+    since: datetime | None
+    until: datetime | None
+    overdue: bool
+    problem: str | None
+    phase: str | None = None
+    holder: str | None = None
+    outcome: str | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it is a record whose run has written no outcome."""
+        return self.kind is FenceKind.RECORD and self.problem is None and self.outcome is None
+
+
+def read_entries(observation: Observation) -> tuple[Entry, ...]:
+    """Read every entry of every record ConfigMap, in the order of their keys."""
+    entries = []
+    for seen in observation.records:
+        data = dig(seen.raw, "data")
+        for key in sorted(data) if isinstance(data, Mapping) else ():
+            match = _KEY.fullmatch(key)
+            if match is not None:
+                entries.append(
+                    _read(seen, key, match.group(1), match.group(2), data[key], observation.observed_at)
+                )
+    return tuple(entries)
+
+
+def _read(seen: Seen, key: str, kind: str, name: str, text: Any, now: datetime) -> Entry:
+    fence_kind = FenceKind.RECORD if kind == "record" else FenceKind.HOLD
+    title = f"{kind} {name}"
+    value: Any = None
+    problem = None
+    try:
+        value = decode_strict(text) if isinstance(text, str) else None
+    except StrictJSONError as broken:
+        problem = f"it cannot be read: {broken}"
+    if problem is None and not isinstance(value, dict):
+        problem = "it is not a JSON object"
+    elif problem is None and value.get("v") != 1:
+        problem = "it was written by another version of fencectl"
+    value = value if isinstance(value, dict) else {}
+    until = parse_time(value.get("until"))
+    return Entry(
+        fence_kind,
+        seen,
+        key,
+        title,
+        why=text_or_none(value.get("reason")),
+        by=text_or_none(value.get("by")),
+        since=parse_time(value.get("at") or value.get("startedAt")),
+        until=until,
+        overdue=until is not None and until < now,
+        problem=problem,
+        phase=text_or_none(value.get("phase")),
+        holder=text_or_none(value.get("holder")),
+        outcome=text_or_none(value.get("outcome")),
+    )
+
+
+def hold_notes(entry: Entry, now: datetime) -> tuple[str, ...]:
+    """What a hold says of itself: its reason, who placed it, and whether it is overdue."""
+    notes = [f"reason: {entry.why}" if entry.why else "it gives no reason"]
+    if entry.by:
+        notes.append(f"by {entry.by}")
+    if entry.overdue and entry.until is not None:
+        notes.append(f"overdue for {age_text((now - entry.until).total_seconds())}; it stays until it is lifted")
+    return tuple(notes)
