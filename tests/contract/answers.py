@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.clusters import Cluster, path_of
 from tests.support.rawhttp import RawAnswer
 
 # The three shapes of a 422.
@@ -38,3 +39,13 @@ def not_applicable(answer: RawAnswer) -> None:
 def version(obj: dict[str, Any]) -> str:
     """Give the resourceVersion."""
     return str(obj["metadata"]["resourceVersion"])
+
+
+def settled(cluster: Cluster, obj: dict[str, Any]) -> dict[str, Any]:
+    """
+    Send a patch that changes nothing, and give the object as it then is.
+
+    NB: the first one on a new custom resource whose status has a default *is* written: the status was dropped
+    at the creation, and the default is stored with the first write.
+    """
+    return ok(cluster.json_patch(path_of(obj), "[]"))

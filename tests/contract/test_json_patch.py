@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.contract.answers import not_applicable, ok, version
+from tests.contract.answers import not_applicable, ok, settled, version
 from tests.support.clusters import Cluster, Raw, make_configmap, make_kustomization, make_lease, make_node, path_of
 
 Annotations = dict[str, str] | None
@@ -169,7 +169,7 @@ KEYS = [
 def test_patch_of_annotations_applies_as_the_table_says(cluster: Cluster, kind: str, row: Row) -> None:
     """A built-in kind and a custom resource are patched alike, row by row."""
     make = make_configmap if kind == "configmap" else make_kustomization
-    obj = make(cluster, annotations=row.before)
+    obj = settled(cluster, make(cluster, annotations=row.before))
 
     answer = cluster.json_patch(path_of(obj), row.ops)
 

@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from tests.contract.answers import not_applicable, ok, refused, version
+from tests.contract.answers import not_applicable, ok, refused, settled, version
 from tests.support.clusters import (
     Cluster,
     Raw,
@@ -88,11 +88,12 @@ def test_patch_with_the_current_version_and_a_change_is_written(cluster: Cluster
     assert version(after) != version(obj)
 
 
-def test_patch_of_the_uid_is_a_conflict(cluster: Cluster) -> None:
+def test_patch_of_the_uid_is_invalid(cluster: Cluster) -> None:
     """An object never changes its uid."""
     path = path_of(make_configmap(cluster))
     other = [{"op": "replace", "path": "/metadata/uid", "value": "5b3c1c0e-0000-4000-8000-000000000000"}]
-    refused(cluster.json_patch(path, other), 409, "Conflict")
+    status = refused(cluster.json_patch(path, other), 422, "Invalid")
+    assert [cause["field"] for cause in status["details"]["causes"]] == ["metadata.uid"]
 
 
 def test_patch_of_the_name_is_a_bad_request(cluster: Cluster) -> None:
@@ -248,7 +249,7 @@ def test_unknown_field_is_refused_when_strict(cluster: Cluster, make) -> None:  
 @pytest.mark.parametrize("validation", [None, "Warn"], ids=["default", "warn"])
 def test_unknown_field_is_dropped_with_a_warning(cluster: Cluster, make, validation) -> None:  # type: ignore[no-untyped-def]
     """By default the field is left out, and a Warning header says so."""
-    obj = make(cluster)
+    obj = settled(cluster, make(cluster))
     typo = [{"op": "add", "path": "/spec/unschedulabel", "value": True}]
     query = {} if validation is None else {"fieldValidation": validation}
 
@@ -279,8 +280,20 @@ def test_unknown_field_is_dropped_silently_when_ignored(cluster: Cluster) -> Non
 @pytest.mark.parametrize("make", [make_configmap, make_kustomization], ids=["configmap", "kustomization"])
 def test_patch_that_changes_nothing_is_not_written(cluster: Cluster, make, ops: list[Raw]) -> None:  # type: ignore[no-untyped-def]
     """200 with the same version: success does not prove a write."""
-    obj = make(cluster, annotations={"k": "v"})
+    obj = settled(cluster, make(cluster, annotations={"k": "v"}))
     assert ok(cluster.json_patch(path_of(obj), ops, manager="another")) == obj
+
+
+def test_first_empty_patch_of_a_new_kustomization_is_written(cluster: Cluster) -> None:
+    """The default of its status is stored with the first write, so the version moves once and the rest stays."""
+    obj = make_kustomization(cluster)
+    assert obj["status"] == {"observedGeneration": -1}
+
+    after = ok(cluster.json_patch(path_of(obj), []))
+
+    assert version(after) != version(obj)
+    assert {**after["metadata"], "resourceVersion": version(obj)} == obj["metadata"]
+    assert ok(cluster.json_patch(path_of(obj), [])) == after
 
 
 def test_put_that_changes_nothing_is_not_written(cluster: Cluster) -> None:
@@ -293,7 +306,7 @@ def test_put_that_changes_nothing_is_not_written(cluster: Cluster) -> None:
 
 def test_manager_of_a_patch_is_recorded_with_its_fields(cluster: Cluster) -> None:
     """Each write enters managedFields with manager, operation, time and the fields that it set."""
-    obj = make_node(cluster)
+    obj = make_node(cluster, labels={"k": "v"})
     ops = [
         {"op": "add", "path": "/metadata/annotations", "value": {"fencectl.dev/holder": "x"}},
         {"op": "add", "path": "/spec/unschedulable", "value": True},
@@ -306,6 +319,23 @@ def test_manager_of_a_patch_is_recorded_with_its_fields(cluster: Cluster) -> Non
     assert entry["time"].endswith("Z")
     assert entry["fieldsV1"]["f:spec"] == {"f:unschedulable": {}}
     assert entry["fieldsV1"]["f:metadata"] == {"f:annotations": {".": {}, "f:fencectl.dev/holder": {}}}
+
+
+def test_object_without_managed_fields_stays_without(cluster: Cluster) -> None:
+    """Where nothing was owned (or somebody cleared the list), later writes leave no trace of their manager."""
+    obj = make_node(cluster)
+    assert "managedFields" not in obj["metadata"]
+    ops = [{"op": "add", "path": "/spec/unschedulable", "value": True}]
+    assert "managedFields" not in ok(cluster.json_patch(path_of(obj), ops))["metadata"]
+
+
+def test_managed_fields_that_were_cleared_stay_cleared(cluster: Cluster) -> None:
+    """A list with one empty entry is how a client clears them."""
+    obj = make_configmap(cluster, annotations={"k": "v"})
+    cleared = ok(cluster.merge_patch(path_of(obj), {"metadata": {"managedFields": [{}]}}))
+    assert "managedFields" not in cleared["metadata"]
+    after = ok(cluster.json_patch(path_of(obj), [*ANNOTATE, {"op": "add", "path": "/data", "value": {"a": "b"}}]))
+    assert "managedFields" not in after["metadata"]
 
 
 def test_field_that_another_manager_overwrites_changes_hands(cluster: Cluster) -> None:
@@ -333,7 +363,7 @@ def test_field_that_is_removed_belongs_to_nobody(cluster: Cluster) -> None:
 
 def test_manager_is_the_user_agent_where_none_is_named(cluster: Cluster) -> None:
     """Up to the first slash."""
-    obj = make_configmap(cluster)
+    obj = make_configmap(cluster, labels={"k": "v"})
     answer = cluster.request(
         "PATCH",
         path_of(obj),
