@@ -19,7 +19,7 @@ from fencectl.core.times import age_text, clock_text
 MAX_DURATION_S = 300
 """No lease of ours is longer. A longer one on a lease is capped, or an absurd duration would pin it for ever."""
 
-_REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}", re.ASCII)
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}/[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}", re.ASCII)
 _SERVER = re.compile(r"https://([A-Za-z0-9.-]{1,200}(?::[0-9]{1,5})?)/?", re.ASCII)
 
 
