@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-Job = Callable[[], None]
+Job = Callable[[], object]
 
 THREADS = 4
 
