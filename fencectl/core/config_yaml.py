@@ -157,9 +157,7 @@ class _Reader:
 
     def node(self, node: Any, *, depth: int) -> Node:
         line = _line_of(node)
-        self._count += 1
-        if depth > _MAX_DEPTH or self._count > _MAX_NODES:
-            raise ConfigError(self._path, line, "aliases repeat without end, or almost")
+        self._bound(line, depth=depth)
         kind = node.tag.removeprefix(_PLAIN)
         if node.id == "mapping" and kind == "map":
             return Table(tuple(self._entries(node, depth=depth).values()), line)
@@ -169,26 +167,30 @@ class _Reader:
             raise ConfigError(self._path, line, f"a config has no tags, found `{node.tag}`")
         return Scalar(node.value, kind, line)
 
+    def _bound(self, line: int, *, depth: int) -> None:
+        self._count += 1
+        if depth > _MAX_DEPTH or self._count > _MAX_NODES:
+            raise ConfigError(self._path, line, "aliases repeat without end, or almost")
+
     def _entries(self, node: Any, *, depth: int) -> dict[str, Entry]:
         own: dict[str, Entry] = {}
-        merged: list[Any] = []
+        merged: list[tuple[int, Any]] = []
         for key, value in node.value:
             line = _line_of(key)
             if key.id != "scalar":
                 raise ConfigError(self._path, line, "a key must be plain text")
             if key.tag == f"{_PLAIN}merge":
-                merged += value.value if value.id == "sequence" else [value]
+                merged += [(line, other) for other in (value.value if value.id == "sequence" else [value])]
                 continue
             if (first := own.get(key.value)) is not None:
                 raise ConfigError(
                     self._path, line, f"duplicate key `{key.value}`, first on line {first.line}", hint="keep one"
                 )
             own[key.value] = Entry(key.value, line, self.node(value, depth=depth + 1))
-        for other in merged:
+        for line, other in merged:
             if other.id != "mapping":
-                raise ConfigError(self._path, _line_of(other), "`<<` takes a mapping, or a list of them")
-            if depth >= _MAX_DEPTH:
-                raise ConfigError(self._path, _line_of(other), "`<<` merges a mapping into itself")
+                raise ConfigError(self._path, line, "`<<` takes a mapping, or a list of them")
+            self._bound(line, depth=depth + 1)
             for name, entry in self._entries(other, depth=depth + 1).items():
                 own.setdefault(name, entry)
         return own
