@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fencectl.core.bridge import read_bridge
+from fencectl.core.bridge_way_out import lease_way_out
 from fencectl.core.evidence import Judgement, Strength, Verdict
 from fencectl.core.found import Foreign, Found, Reading
 from fencectl.core.identity import Holder, parse_holder
@@ -52,6 +53,8 @@ def assemble(observation: Observation, profile: Profile, *, repository: str | No
     reading = _READERS[profile.name](observation)
     groups = _grouped(reading.found, observation, profile, repository)
     excluded = excluded_children(reading.found)
+    way_out = lease_way_out(reading) if profile.name is ProfileName.GHCR_BRIDGE else None
+    open_lease = way_out.lease if way_out is not None and way_out.is_open else None
     order = 1
     blocks = []
     for group in groups:
@@ -59,10 +62,11 @@ def assemble(observation: Observation, profile: Profile, *, repository: str | No
             group.found, overall=_overall_refusal(group.judgement, observation), excluded=excluded, first=order
         )
         order += len(steps)
-        blocks.append(_block(group, tuple(_entry(step, observation, group.judgement) for step in steps)))
+        entries = (_entry(step, observation, group.judgement, open_lease) for step in steps)
+        blocks.append(_block(group, tuple(entries)))
     unowned = []
     for found in sorted((f for f in reading.found if f.group is None), key=position):
-        unowned.append(_entry(Step(found, order, found.refusal, None), observation, None))
+        unowned.append(_entry(Step(found, order, found.refusal, None), observation, None, None))
         order += 1
     holds, findings = [], []
     for entry in read_entries(observation):
@@ -175,7 +179,9 @@ def _overall_refusal(judgement: Judgement, observation: Observation) -> Refusal 
     return None
 
 
-def _entry(step: Step, observation: Observation, judgement: Judgement | None) -> FenceEntry:
+def _entry(
+    step: Step, observation: Observation, judgement: Judgement | None, open_lease: Found | None
+) -> FenceEntry:
     found, release = step.found, step.found.release
     if step.refusal is not None:
         release = None
@@ -199,8 +205,13 @@ def _entry(step: Step, observation: Observation, judgement: Judgement | None) ->
         phase=found.phase,
         kept_because=found.kept_because,
         notes=found.notes,
+        way_out=found.release if _is_way_out(step, open_lease) else None,
         raw=found.seen.raw,
     )
+
+
+def _is_way_out(step: Step, open_lease: Found | None) -> bool:
+    return step.found is open_lease and step.refusal is not None and step.refusal.kind is NoRelease.WAITS
 
 
 def _block(group: _Group, entries: tuple[FenceEntry, ...]) -> HolderBlock:

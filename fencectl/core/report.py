@@ -81,7 +81,8 @@ class FenceEntry:
     so after the release. `since`: None where nobody wrote it down. `manager`: the field manager that last
     wrote the fenced field. `kept_because`: what Flux would apply, where the fence was kept on purpose. `notes`:
     warnings of the fence, one clause each. `raw`: the object as it was read, for `--explain`.
-    Exactly one of `release` and `refusal` is set.
+    Exactly one of `release` and `refusal` is set. `way_out`: a release that is refused by the order and that a
+    person may still choose knowingly, by naming both the fence and its holder.
     """
 
     kind: FenceKind
@@ -103,6 +104,7 @@ class FenceEntry:
     phase: str | None = None
     kept_because: str | None = None
     notes: tuple[str, ...] = ()
+    way_out: Release | None = None
     raw: Raw = field(default_factory=dict, repr=False)
 
 

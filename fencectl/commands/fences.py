@@ -1,0 +1,70 @@
+"""`fencectl fences`: report every fence held. Reads only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from fencectl.commands.common import resolve
+from fencectl.commands.options import FencesOptions, Output
+from fencectl.commands.output import style_of, tell_failure, write
+from fencectl.commands.reading import look_at_all
+from fencectl.core.errors import ExitCode
+from fencectl.core.report import FenceReport
+from fencectl.core.verbs import VERBS
+from fencectl.report.shell import Shell
+
+
+def run(options: FencesOptions) -> ExitCode:
+    """Look once at each cluster and report; with `--watch`, go on looking."""
+    effective = resolve(options.common)
+    if options.watch:
+        from fencectl.commands.watch import watch
+
+        return watch(effective, options)
+    looks = look_at_all(effective)
+    write_reports(looks.reports, options)
+    for failure in looks.failures:
+        tell_failure(failure)
+    return looks.code_when_held() if options.exit_code else looks.code
+
+
+def write_reports(reports: Sequence[FenceReport], options: FencesOptions) -> None:
+    """Render in the shape that was asked for, and write it."""
+    shell = Shell(options.shell.value)
+    match options.output:
+        case Output.TEXT:
+            from fencectl.report.text import TextOptions, render
+
+            rendered = render(
+                reports,
+                options=TextOptions(
+                    verbs=VERBS,
+                    shell=shell,
+                    explain=options.explain,
+                    commands=not options.no_commands,
+                    out=style_of(sys.stdout, options.common.color),
+                    err=style_of(sys.stderr, options.common.color),
+                ),
+            )
+            write(stdout=rendered.stdout, stderr=rendered.stderr)
+        case Output.JSON:
+            from fencectl.report.machine import as_json
+
+            write(stdout=as_json(reports, shell=shell))
+        case Output.YAML:
+            from fencectl.report.machine import as_yaml
+
+            write(stdout=as_yaml(reports, shell=shell))
+        case Output.MARKDOWN:
+            from fencectl.report.markdown import as_markdown
+
+            write(stdout=as_markdown(reports, verbs=VERBS, shell=shell, commands=not options.no_commands))
+        case Output.GITHUB:
+            from fencectl.report.github import as_annotations
+
+            write(stdout=as_annotations(reports, verbs=VERBS))
+        case Output.OPENMETRICS:
+            from fencectl.report.openmetrics import as_openmetrics
+
+            write(stdout=as_openmetrics(reports))

@@ -1,0 +1,125 @@
+"""From options to reports: connect to each cluster that was asked for, look once, assemble. Reads only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fencectl.cluster.clock import Clock, SystemClock
+from fencectl.cluster.kubeconfig import Connection, resolve as resolve_connection
+from fencectl.cluster.observe import observe
+from fencectl.cluster.ports import Getter
+from fencectl.commands.common import Effective, TargetSettings
+from fencectl.core.assemble import assemble
+from fencectl.core.errors import ExitCode, NotReadableError, worst
+from fencectl.core.report import FenceReport
+
+if TYPE_CHECKING:
+    from fencectl.cluster.transport import Transport
+
+# How long one whole look at a cluster may take, unless --request-timeout says otherwise.
+LOOK_DEADLINE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One cluster to look at: its settings, and the connection that its kubeconfig gives."""
+
+    settings: TargetSettings
+    connection: Connection
+    deadline_s: float
+    kubeconfig: str | None
+
+    @contextmanager
+    def opened(self, clock: Clock) -> Iterator[Transport]:
+        """Open the way to the cluster, and close it behind."""
+        transport = self.connection.open(clock=clock, request_timeout_s=self.deadline_s)
+        try:
+            yield transport
+        finally:
+            transport.close()
+
+    def look(self, getter: Getter, clock: Clock) -> FenceReport:
+        """
+        Look once and assemble the report.
+
+        Raises NotReadableError where nothing at all could be read.
+        """
+        profile = self.settings.profile
+        observation = observe(
+            getter,
+            profile=profile,
+            clock=clock,
+            deadline_s=self.deadline_s,
+            server=self.connection.server,
+            context=self.connection.context_flag,
+            print_context=self.settings.print_context or self.connection.context_flag,
+            kubeconfig=self.kubeconfig,
+        )
+        return assemble(observation, profile, repository=self.settings.repository)
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """
+    What came of looking at every cluster that was asked for.
+
+    `failures`: clusters that could not be read at all; with one cluster the failure is raised instead.
+    """
+
+    reports: tuple[FenceReport, ...]
+    failures: tuple[NotReadableError, ...]
+
+    @property
+    def code(self) -> ExitCode:
+        """`INCOMPLETE` if anything could not be read, else `OK`."""
+        whole = all(report.complete for report in self.reports) and not self.failures
+        return ExitCode.OK if whole else ExitCode.INCOMPLETE
+
+    def code_when_held(self) -> ExitCode:
+        """As `code`, and `FENCES_FOUND` where a fence is held."""
+        found = ExitCode.FENCES_FOUND if any(report.held for report in self.reports) else ExitCode.OK
+        return worst((self.code, found))
+
+
+def subjects(effective: Effective) -> tuple[Subject, ...]:
+    """
+    Resolve every cluster before the first request.
+
+    Raises UsageError for the first kubeconfig problem: nothing was read then, from no cluster.
+    """
+    return tuple(
+        Subject(
+            target,
+            resolve_connection(effective.kubeconfig, target.context, os.environ, Path.home()),
+            effective.request_timeout_s or LOOK_DEADLINE_S,
+            effective.kubeconfig,
+        )
+        for target in effective.targets
+    )
+
+
+def look_at_all(effective: Effective) -> Looks:
+    """
+    Look at every cluster, one after the other.
+
+    Raises NotReadableError where the only cluster could not be read; with several, what was read is kept and the
+    failures are told beside it.
+    """
+    clock = SystemClock()
+    reports: list[FenceReport] = []
+    failures: list[NotReadableError] = []
+    asked_for = subjects(effective)
+    for subject in asked_for:
+        try:
+            with subject.opened(clock) as transport:
+                reports.append(subject.look(transport, clock))
+        except NotReadableError as failure:
+            if len(asked_for) == 1:
+                raise
+            failures.append(failure)
+    return Looks(tuple(reports), tuple(failures))
