@@ -1,0 +1,99 @@
+"""The next step, one per screen: a command that runs as it stands, naming only verbs that exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from fencectl.core.evidence import Strength, Verdict
+from fencectl.core.report import FenceReport, HolderBlock, NoRelease
+from fencectl.report.words import all_releasable, fencectl, kubectl, refused_in, run_url
+
+_RESOURCE = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9.-]+)?", re.ASCII)
+_REJECTED = (
+    "a command that kubectl answers with `the server rejected our request` found its fence changed: stop, run"
+)
+
+
+def hint_for(reports: Sequence[FenceReport], *, verbs: frozenset[str], commands: bool = True) -> str | None:
+    """
+    The hint below a screen; None when there is nothing to do.
+
+    `commands`: whether the release commands are on the screen. What is worst gets the hint.
+    """
+    for choose in (_incomplete, _releasable, _refused, _waiting):
+        for report in reports:
+            hint = choose(report, verbs, commands)
+            if hint is not None:
+                return hint
+    return None
+
+
+def _incomplete(report: FenceReport, verbs: frozenset[str], commands: bool) -> str | None:
+    if report.complete:
+        return None
+    missing = "a fence may be missing here, so no command is printed"
+    forbidden = [part for part in report.unreadable if part.why.startswith("forbidden")]
+    if forbidden and "doctor" in verbs:
+        return f"{missing}; `{fencectl(report, 'doctor', '--rbac', 'report')}` prints the role to ask for"
+    for part in forbidden:
+        if _RESOURCE.fullmatch(part.what):
+            return f"{missing}; `{kubectl(report, 'auth', 'can-i', 'list', part.what, '-A')}` asks for this right"
+    return f"{missing}; `{kubectl(report, 'get', '--raw', '/readyz')}` asks the API server how it is"
+
+
+def _refused(report: FenceReport, verbs: frozenset[str], commands: bool) -> str | None:
+    refused = refused_in(report)
+    if not refused:
+        return None
+    what = "what is REFUSED needs a person; what waits for it gets its command"
+    return f"{what} when that is done: run `{fencectl(report, 'fences')}` again"
+
+
+def _releasable(report: FenceReport, verbs: frozenset[str], commands: bool) -> str | None:
+    if not report.releasable:
+        return None
+    parts = [part for part in (_kept(report, verbs), _in_one_go(report, verbs)) if part]
+    if commands:
+        parts.append(f"{_REJECTED} `{fencectl(report, 'fences')}` again")
+    return "; ".join(parts) or None
+
+
+def _kept(report: FenceReport, verbs: frozenset[str]) -> str | None:
+    if not any(entry.kept for entry in report.releasable):
+        return None
+    after = f", then `{fencectl(report, 'deploy', '--adopt-kept')}`" if "deploy" in verbs else ""
+    return f"what is KEPT: merge the fix or the revert first{after}"
+
+
+def _in_one_go(report: FenceReport, verbs: frozenset[str]) -> str | None:
+    dead = report.blocks_with(Verdict.DEAD)
+    proven = [block for block in dead if block.judgement.strength is Strength.PROVEN]
+    if "recover" in verbs and proven and all(map(all_releasable, proven)):
+        more = ["--all"] if len(proven) > 1 else ["--holder", _holder(proven[0])] if len(report.blocks) > 1 else []
+        number = sum(len(block.entries) for block in proven)
+        which = f"all {number}" if number == len(report.held) and number > 1 else f"{number} of {len(report.held)}"
+        return f"`{fencectl(report, 'recover', *more)}` does {which if number > 1 else 'it'} in order"
+    if "release" in verbs and len(dead) == 1 and all(map(all_releasable, dead)):
+        number = len(dead[0].entries)
+        return f"`{fencectl(report, 'release')}` prints {'them' if number > 1 else 'it'} as one script"
+    return None
+
+
+def _holder(block: HolderBlock) -> str:
+    return block.holder.column if block.holder.run is not None else block.holder.identity
+
+
+def _waiting(report: FenceReport, verbs: frozenset[str], commands: bool) -> str | None:
+    for block in report.blocks:
+        kinds = {entry.refusal.kind for entry in block.entries if entry.refusal is not None}
+        if block.judgement.verdict is Verdict.LIVE:
+            url = run_url(block)
+            end = "they end" if len(report.blocks) > 1 else "it ends"
+            who = "they release" if len(report.blocks) > 1 else "it releases"
+            fence = "its fences" if len(report.blocks) > 1 else "them" if len(block.entries) > 1 else "it"
+            say = f"{who} {fence} when {end}"
+            return f"{say}; to end it early, cancel the run at {url}" if url else say
+        if NoRelease.FRESH in kinds:
+            return f"its heartbeat may still move: ask again with `{fencectl(report, 'fences')}`"
+    return None
