@@ -307,7 +307,7 @@ def test_put_that_changes_nothing_is_not_written(cluster: Cluster) -> None:
 def test_manager_of_a_patch_is_recorded_with_its_fields(cluster: Cluster) -> None:
     """Each write enters managedFields with manager, operation, time and the fields that it set."""
     obj = make_node(cluster, labels={"k": "v"})
-    ops = [
+    ops: list[Raw] = [
         {"op": "add", "path": "/metadata/annotations", "value": {"fencectl.dev/holder": "x"}},
         {"op": "add", "path": "/spec/unschedulable", "value": True},
     ]

@@ -54,8 +54,8 @@ _RBAC_KINDS = tuple(
     f"{RBAC}/{plural}" for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
 )
 _NAMESPACES = "/api/v1/namespaces"
-# The collection over all namespaces that a path is in: group and version, then the plural.
-_COLLECTION = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/[^/]+(?=/[a-z]))?(/[a-z]+)")
+# A collection that objects are posted to; what is posted below an object (an eviction) leaves none.
+_COLLECTION = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)(/namespaces/[^/]+)?/[a-z]+")
 _MADE_BY_TESTS = "fencectl.test/made"
 
 _counter = itertools.count(1)
@@ -101,20 +101,20 @@ class Cluster:
         self._clients: dict[str, RawClient] = {}
         self._lock = threading.Lock()
         self._flux: list[str] | None = None
-        # What must be looked through after the test; None: everything, because others could write.
-        self._touched: set[str] | None = set()
+        # Paths of what was created through this handle; None: others could write, so everything is looked through.
+        self._made: list[str] | None = []
 
     def __repr__(self) -> str:
         return f"<Cluster {self.name}>"
 
     @property
     def url(self) -> str:
-        self._touched = None
+        self._made = None
         return self.backend.url
 
     def kubeconfig_file(self, user: str = ADMIN, *, context: str | None = None) -> Path:
         """Write a kubeconfig for the user, once, and say where it is."""
-        self._touched = None
+        self._made = None
         context = context or self.name
         path = self._folder / f"{user}@{context}.kubeconfig"
         if not path.exists():
@@ -154,7 +154,7 @@ class Cluster:
 
     def client(self, user: str = ADMIN) -> RawClient:
         """Give the kept-alive client of one user."""
-        self._touched = None
+        self._made = None
         return self._client(user)
 
     def _client(self, user: str) -> RawClient:
@@ -176,11 +176,15 @@ class Cluster:
         query: Mapping[str, Any] | str | None = None,
     ) -> RawAnswer:
         """Send one request as it stands and give the whole answer, whatever its status."""
-        if method != "GET" and self._touched is not None and (found := _COLLECTION.match(path)):
-            self._touched.add(found[1] + found[2])
-        return self._client(user).request(
+        answer = self._client(user).request(
             method, path, query=query, body=body, content_type=content_type, accept=accept, headers=headers
         )
+        if answer.status == 201 and self._made is not None:
+            if method != "POST":
+                self._made.append(path)
+            elif _COLLECTION.fullmatch(path) and (name := answer.json().get("metadata", {}).get("name")):
+                self._made.append(f"{path}/{name}")
+        return answer
 
     def get(self, path: str, **query: Any) -> Raw:
         """Read an object or a list that must be there."""
@@ -225,17 +229,21 @@ class Cluster:
         """
         Take away what tests make: nodes, Flux objects, leases, configmaps, secrets, pods, roles, namespaces.
 
-        Looks only through the kinds that were written through this handle, unless somebody else could have
-        written (kubectl, or whoever was given a kubeconfig or the address), or `everything` is asked for.
+        Deletes only what was created through this handle, unless somebody else could have created something
+        (kubectl, or whoever was given a kubeconfig or the address), or `everything` is asked for.
         """
-        touched = None if everything else self._touched
+        made, self._made = self._made, []
+        if made is not None and not everything:
+            # Last made, first deleted, so that a namespace goes after what is in it.
+            for path in reversed(made):
+                answer = self.request("GET", path)
+                if answer.status == 200:
+                    self._delete(path, answer.json())
+            return
         for collection in (*_WIPED, *self._flux_collections(), *_RBAC_KINDS, _NAMESPACES):
-            if touched is not None and collection not in touched:
-                continue
             selector = {"labelSelector": _MADE_BY_TESTS} if collection in _RBAC_KINDS else {}
             for item in self._items(collection, **selector):
                 self._delete(_path_in(collection, item), item)
-        self._touched = set()
 
     def _items(self, collection: str, **query: Any) -> list[Raw]:
         answer = self.request("GET", collection, query=query)
