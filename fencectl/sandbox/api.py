@@ -1,0 +1,385 @@
+"""
+The write path: create, update, patch, delete, with the checks in the order of the real server.
+
+Knows nothing of HTTP. Reads and writes race as on the real server: a change is computed from what was
+read, and computed again when somebody else wrote first.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencectl.sandbox import status
+from fencectl.sandbox.clock import SandboxClock, rfc3339
+from fencectl.sandbox.decode import DecodeError, decode_object
+from fencectl.sandbox.gojson import Obj, encode, quote
+from fencectl.sandbox.managers import ManagerKey, track_update
+from fencectl.sandbox.options import WriteOptions
+from fencectl.sandbox.resources import Resource, ResourceTable
+from fencectl.sandbox.storage import ObjectName, RaceLost, Storage
+from fencectl.sandbox.strategy import prepare_for_create, prepare_for_update
+from fencectl.sandbox.validation import changed_identity, validate
+
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+_SHOWN_WHEN_DELETED = {"Pod", "Service", "ServiceAccount"}
+MAX_OBJECT_BYTES = 1_500_000
+# A change reads the present object and returns the new one, managers included when `tracked`.
+Change = Callable[[Obj], Obj]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object of one resource."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> ObjectName:
+        return (self.namespace, self.name)
+
+    def not_found(self) -> status.StatusError:
+        return status.not_found(self.resource.plural, group=self.resource.group, name=self.name)
+
+    def conflict(self, why: str) -> status.StatusError:
+        return status.conflict(self.resource.plural, group=self.resource.group, name=self.name, why=why)
+
+
+@dataclass(slots=True)
+class Api:
+    """The verbs that write, over a storage."""
+
+    storage: Storage
+    resources: ResourceTable
+    clock: SandboxClock
+    # Run once between the read and the write of a change, so that a test can be the other writer.
+    between: Callable[[Target, str], None] | None = None
+    # Says whether a pod goes at once when it is deleted. None: always.
+    pod_goes_at_once: Callable[[Obj], bool] | None = None
+    random: random.Random = field(default_factory=random.Random)
+
+    def now(self) -> str:
+        return rfc3339(self.clock.now())
+
+    # -- create
+
+    def create(self, resource: Resource, *, namespace: str, sent: Obj, options: WriteOptions) -> Obj:
+        """Create an object from what was sent."""
+        obj = self.decoded(resource, sent, options=options)
+        return self._create(resource, namespace=namespace, obj=obj, options=options, managed=None)
+
+    def create_applied(
+        self, resource: Resource, *, namespace: str, obj: Obj, options: WriteOptions
+    ) -> Obj:
+        """Create an object whose managers are already known (server-side apply)."""
+        return self._create(
+            resource, namespace=namespace, obj=obj, options=options, managed=obj["metadata"].get("managedFields")
+        )
+
+    def _create(
+        self, resource: Resource, *, namespace: str, obj: Obj, options: WriteOptions, managed: Any
+    ) -> Obj:
+        metadata = dict(obj.get("metadata") or {})
+        if metadata.get("namespace", namespace) != namespace and resource.namespaced:
+            raise status.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        metadata.pop("namespace", None)
+        if resource.namespaced:
+            metadata["namespace"] = namespace
+        if metadata.get("resourceVersion"):
+            raise status.StatusError(
+                500, reason="", message="resourceVersion should not be set on objects to be created"
+            )
+        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+            metadata.pop(name, None)
+        metadata["creationTimestamp"] = self.now()
+        metadata["uid"] = self._uid()
+        generated = not metadata.get("name") and bool(metadata.get("generateName"))
+        if generated:
+            metadata["name"] = metadata["generateName"][:58] + "".join(self.random.choices(_SUFFIX, k=5))
+        obj = prepare_for_create(resource, {**obj, "metadata": metadata})
+        target = Target(resource, namespace if resource.namespaced else "", metadata.get("name", ""))
+        if managed is None:
+            empty = decode_object(resource, {"metadata": {}}).obj
+            key: ManagerKey = (options.manager, "Update", resource.api_version, options.subresource)
+            obj = track_update(resource, live=empty, new=obj, key=key, now=self.now(), creating=True)
+        else:
+            obj["metadata"] = {**obj["metadata"], "managedFields": managed}
+        self._check(resource, obj)
+        self._check_namespace(target)
+        obj["metadata"] = _ordered_metadata(obj["metadata"])
+        if options.dry_run:
+            if self.storage.get(resource.key, name=target.key) is not None:
+                raise status.already_exists(resource.plural, group=resource.group, name=target.name)
+            return obj
+        if self.between:
+            self.between(target, "create")
+        try:
+            return self.storage.put(resource.key, name=target.key, expected=None, obj=obj)
+        except RaceLost:
+            raise status.already_exists(resource.plural, group=resource.group, name=target.name) from None
+
+    def _uid(self) -> str:
+        return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
+
+    def _check(self, resource: Resource, obj: Obj, *, old: Obj | None = None) -> None:
+        causes = changed_identity(old, obj) if old else []
+        causes += validate(resource, obj)
+        if causes:
+            name = obj["metadata"].get("name", "")
+            raise status.invalid(resource.kind, group=resource.group, name=name, causes=causes)
+        if len(encode(obj)) > MAX_OBJECT_BYTES:
+            raise status.too_large("Request entity too large: limit is 1572864")
+
+    def _check_namespace(self, target: Target) -> None:
+        if not target.resource.namespaced:
+            return
+        space = self.storage.get(("", "namespaces"), name=("", target.namespace))
+        if space is None:
+            raise status.not_found("namespaces", group="", name=target.namespace)
+        if space["metadata"].get("deletionTimestamp"):
+            resource = target.resource
+            message = (
+                f'{status.qualified(resource.plural, resource.group)} {quote(target.name)} is forbidden: '
+                f"unable to create new content in namespace {target.namespace} because it is being terminated"
+            )
+            raise status.forbidden(message, name=target.name, group=resource.group, kind=resource.plural)
+
+    def decoded(self, resource: Resource, sent: Obj, *, options: WriteOptions) -> Obj:
+        """Decode a body that was sent whole; what it holds beyond the type is a warning or a 400."""
+        as_what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+        try:
+            done = decode_object(resource, sent)
+        except DecodeError as err:
+            raise status.bad_request(f"{as_what}: {err}") from err
+        if done.unknown:
+            found = [f"unknown field {quote(path)}" for path in sorted(done.unknown)]
+            if options.validation == "Strict":
+                raise status.bad_request(f"{as_what}: strict decoding error: {', '.join(found)}")
+            if options.validation == "Warn":
+                options.warnings += found
+        done.obj.setdefault("metadata", {})
+        return done.obj
+
+    # -- update
+
+    def update(
+        self,
+        target: Target,
+        *,
+        change: Change,
+        options: WriteOptions,
+        preconditions: Mapping[str, str] | None = None,
+        is_put: bool = False,
+        tracked: bool = False,
+    ) -> Obj:
+        """Change an object; `change` is computed again when another writer was faster."""
+        first = True
+        while True:
+            current = self.storage.get(target.resource.key, name=target.key)
+            if current is None:
+                raise target.not_found()
+            check_preconditions(target, current, preconditions or {})
+            attempt = WriteOptions(**{name: getattr(options, name) for name in WriteOptions.__slots__})
+            attempt.warnings = []
+            new = self._changed(target, current, change(current), options=attempt, is_put=is_put, tracked=tracked)
+            options.warnings = attempt.warnings
+            if first and self.between:
+                first = False
+                self.between(target, "update")
+            if options.dry_run:
+                return new
+            try:
+                return self._store(target, current, new)
+            except RaceLost:
+                continue
+
+    def _changed(
+        self, target: Target, current: Obj, new: Obj, *, options: WriteOptions, is_put: bool, tracked: bool
+    ) -> Obj:
+        resource = target.resource
+        metadata = new["metadata"]
+        if metadata.get("name") != target.name:
+            raise status.bad_request(
+                f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({target.name})"
+            )
+        if resource.namespaced and metadata.get("namespace", target.namespace) != target.namespace:
+            raise status.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        if resource.namespaced and "namespace" not in metadata:
+            metadata = {**metadata, "namespace": target.namespace}
+            new = {**new, "metadata": metadata}
+        self._check_version(target, current, metadata, is_put=is_put)
+        new = prepare_for_update(resource, old=current, new=new, subresource=options.subresource)
+        if not tracked:
+            key: ManagerKey = (options.manager, "Update", resource.api_version, options.subresource)
+            new = track_update(resource, live=current, new=new, key=key, now=self.now(), creating=False)
+        self._check(resource, new, old=current)
+        new["metadata"] = {
+            **_ordered_metadata(new["metadata"]),
+            "resourceVersion": current["metadata"]["resourceVersion"],
+        }
+        return new
+
+    def _check_version(self, target: Target, current: Obj, metadata: Obj, *, is_put: bool) -> None:
+        resource = target.resource
+        given = metadata.get("resourceVersion") or ""
+        if given in ("", "0"):
+            if not resource.unconditional_update:
+                cause = status.Cause(
+                    "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+                )
+                raise status.invalid(resource.plural, group=resource.group, name=target.name, causes=[cause])
+            return
+        if given != current["metadata"]["resourceVersion"]:
+            raise target.conflict(status.MODIFIED)
+
+    def _store(self, target: Target, current: Obj, new: Obj) -> Obj:
+        resource = target.resource
+        metadata = new["metadata"]
+        leaving = metadata.get("deletionTimestamp") and not metadata.get("finalizers")
+        if leaving and not (new.get("spec") or {}).get("finalizers") and not self._pod_stays(resource, metadata):
+            return self.storage.delete(resource.key, name=target.key, expected=current)
+        if _same(current, new):
+            # NB: a change of nothing is not written: same revision, no event.
+            return current
+        return self.storage.put(resource.key, name=target.key, expected=current, obj=new)
+
+    def _pod_stays(self, resource: Resource, metadata: Obj) -> bool:
+        return resource.kind == "Pod" and bool(metadata.get("deletionGracePeriodSeconds"))
+
+    def put_or_create(
+        self, target: Target, *, sent: Obj, options: WriteOptions
+    ) -> tuple[Obj, bool]:
+        """PUT: update, or create where the kind allows it. Says whether it was created."""
+        obj = self.decoded(target.resource, sent, options=options)
+        present = self.storage.get(target.resource.key, name=target.key)
+        if present is None and target.resource.create_on_update and not options.subresource:
+            if obj["metadata"].get("name") != target.name:
+                raise status.bad_request(
+                    f"the name of the object ({obj['metadata'].get('name', '')}) does not match the name on the URL ({target.name})"
+                )
+            if obj["metadata"].get("uid"):
+                uid = obj["metadata"]["uid"]
+                raise target.conflict(f"Precondition failed: UID in precondition: {uid}, UID in object meta: ")
+            return self.create(target.resource, namespace=target.namespace, sent=obj, options=options), True
+        uid = obj["metadata"].get("uid")
+        wanted = {"uid": uid} if uid else {}
+        done = self.update(target, change=lambda current: obj, options=options, preconditions=wanted, is_put=True)
+        return done, False
+
+    # -- delete
+
+    def delete(
+        self, target: Target, *, preconditions: Mapping[str, str], dry_run: bool = False, grace_s: int | None = None
+    ) -> tuple[Obj, bool]:
+        """Delete an object, or mark it as being deleted. Says whether it is gone."""
+        while True:
+            current = self.storage.get(target.resource.key, name=target.key)
+            if current is None:
+                raise target.not_found()
+            check_preconditions(target, current, preconditions)
+            if self.between:
+                self.between(target, "delete")
+            try:
+                return self._delete(target, current, dry_run=dry_run, grace_s=grace_s)
+            except RaceLost:
+                continue
+
+    def _delete(self, target: Target, current: Obj, *, dry_run: bool, grace_s: int | None) -> tuple[Obj, bool]:
+        resource, metadata = target.resource, current["metadata"]
+        stays = resource.kind == "Pod" and grace_s != 0 and self._is_graceful(current)
+        if metadata.get("finalizers") or stays:
+            if metadata.get("deletionTimestamp"):
+                return current, False
+            grace = grace_s if grace_s is not None else (current.get("spec") or {}).get("terminationGracePeriodSeconds", 30)
+            marked = {
+                **metadata,
+                "deletionTimestamp": self.now(),
+                "deletionGracePeriodSeconds": grace if stays else 0,
+            }
+            if resource.has_generation:
+                marked["generation"] = int(metadata.get("generation", 0)) + 1
+            new = {**current, "metadata": _ordered_metadata(marked)}
+            if dry_run:
+                return new, False
+            return self.storage.put(resource.key, name=target.key, expected=current, obj=new), False
+        if dry_run:
+            return current, True
+        if resource.kind == "Namespace":
+            return self._delete_namespace(target, current)
+        return self.storage.delete(resource.key, name=target.key, expected=current), True
+
+    def _is_graceful(self, pod: Obj) -> bool:
+        return self.pod_goes_at_once is not None and not self.pod_goes_at_once(pod)
+
+    def _delete_namespace(self, target: Target, current: Obj) -> tuple[Obj, bool]:
+        """Mark, empty and remove a namespace, as the controller manager would."""
+        marked = {
+            **current,
+            "metadata": {**current["metadata"], "deletionTimestamp": self.now()},
+            "status": {"phase": "Terminating"},
+        }
+        stored = self.storage.put(target.resource.key, name=target.key, expected=current, obj=marked)
+        blocked = False
+        for resource in self.resources.all():
+            if not resource.namespaced or resource.alias_of:
+                continue
+            for name, obj in self.storage.list(resource.key)[0]:
+                if name[0] == target.name:
+                    blocked |= not self._delete(Target(resource, *name), obj, dry_run=False, grace_s=0)[1]
+        if blocked:
+            return stored, False
+        self.storage.delete(target.resource.key, name=target.key, expected=stored)
+        return stored, False
+
+
+def shows_object_when_deleted(resource: Resource) -> bool:
+    return resource.kind in _SHOWN_WHEN_DELETED
+
+
+def check_preconditions(target: Target, current: Obj, wanted: Mapping[str, str]) -> None:
+    """Refuse a write that was meant for another object or another revision."""
+    metadata = current["metadata"]
+    uid = wanted.get("uid")
+    if uid is not None and uid != metadata["uid"]:
+        raise target.conflict(
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
+        )
+    version = wanted.get("resourceVersion")
+    if version is not None and version != metadata["resourceVersion"]:
+        raise target.conflict(
+            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
+            f"({metadata['resourceVersion']}). The object might have been modified"
+        )
+
+
+def _same(old: Obj, new: Obj) -> bool:
+    # NB: as text, because 0 == False in Python.
+    return old == new and encode(_sorted(old)) == encode(_sorted(new))
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return value
+
+
+_ORDER = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
+    "managedFields",
+)  # fmt: skip
+
+
+def _ordered_metadata(metadata: Obj) -> Obj:
+    return {key: metadata[key] for key in _ORDER if metadata.get(key) not in (None, "", {}, [])}

@@ -1,0 +1,54 @@
+"""Events live once and are seen through two groups: core/v1 and events.k8s.io/v1."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fencectl.sandbox.gojson import Obj
+from fencectl.sandbox.resources import Resource, built_in_resources
+
+_RENAMED = (
+    ("regarding", "involvedObject"),
+    ("note", "message"),
+    ("reportingController", "reportingComponent"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+)
+
+
+class _AsEventsV1:
+    """The core resource that events of both groups are stored as."""
+
+    stored: Resource = next(item for item in built_in_resources() if item.key == ("", "events"))
+
+
+as_events_v1 = _AsEventsV1()
+
+
+def as_stored(resource: Resource, sent: Obj) -> Obj:
+    """Return what was sent as core/v1 spells it."""
+    if not resource.alias_of:
+        return sent
+    out = {**sent, "apiVersion": "v1"}
+    for theirs, ours in _RENAMED:
+        if theirs in out:
+            out[ours] = out.pop(theirs)
+    return out
+
+
+def as_seen(resource: Resource, obj: Obj) -> Obj:
+    """Return a stored event as events.k8s.io/v1 spells it; anything else as it is."""
+    if not resource.alias_of or obj.get("kind") != "Event":
+        return obj
+    out = {**obj, "apiVersion": resource.api_version}
+    for theirs, ours in _RENAMED:
+        if ours in out:
+            out[theirs] = out.pop(ours)
+    return out
+
+
+def stored_resource(resource: Resource) -> Resource:
+    """Return the resource under which objects of this one are stored."""
+    return replace(as_events_v1.stored) if resource.alias_of else resource

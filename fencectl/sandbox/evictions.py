@@ -1,0 +1,94 @@
+"""Evictions and PodDisruptionBudgets: what stands between a drain and a pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fencectl.sandbox import status
+from fencectl.sandbox.api import Api, Target
+from fencectl.sandbox.gojson import Obj
+from fencectl.sandbox.selectors import labels_of, selector_matcher
+
+_BUDGETS = ("policy", "poddisruptionbudgets")
+
+
+def budgets_of(api: Api, pod: Obj) -> list[Obj]:
+    """Return the budgets that select a pod."""
+    namespace = pod["metadata"]["namespace"]
+    return [
+        budget
+        for name, budget in api.storage.list(_BUDGETS)[0]
+        if name[0] == namespace and selector_matcher(budget.get("spec", {}).get("selector"))(labels_of(pod))
+    ]
+
+
+def evict(api: Api, target: Target, *, body: Any, dry_run: bool) -> Obj:
+    """Evict a pod, unless a budget forbids it; returns the Status of a success."""
+    pod = api.storage.get(("", "pods"), name=target.key)
+    if pod is None:
+        raise target.not_found()
+    options = (body or {}).get("deleteOptions") or {}
+    phase = pod.get("status", {}).get("phase")
+    counted = phase not in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp")
+    found = budgets_of(api, pod) if counted else []
+    if len(found) > 1:
+        raise status.StatusError(
+            500,
+            reason="InternalError",
+            message="Internal error occurred: This pod has more than one PodDisruptionBudget, which the eviction "
+            "subresource does not support.",
+        )
+    for budget in found:
+        _take(api, budget, pod, dry_run=dry_run)
+    dry = dry_run or "All" in (options.get("dryRun") or ())
+    grace = options.get("gracePeriodSeconds")
+    wanted = options.get("preconditions") or {}
+    api.delete(target, preconditions=wanted, dry_run=dry, grace_s=grace)
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def _take(api: Api, budget: Obj, pod: Obj, *, dry_run: bool) -> None:
+    """Use up one allowed disruption of a budget."""
+    name = budget["metadata"]["name"]
+    state = budget.get("status", {})
+    if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        raise _refused(f"The disruption budget {name} is still being processed by the server.", retry_after_s=10)
+    healthy = any(
+        item.get("type") == "Ready" and item.get("status") == "True"
+        for item in pod.get("status", {}).get("conditions") or ()
+    )
+    unhealthy_goes = (
+        not healthy
+        and pod.get("status", {}).get("phase") == "Running"
+        and (
+            budget.get("spec", {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+            or (state.get("currentHealthy", 0) >= state.get("desiredHealthy", 0) > 0)
+        )
+    )
+    if pod.get("status", {}).get("phase") == "Pending" or unhealthy_goes:
+        return
+    if state.get("disruptionsAllowed", 0) <= 0:
+        needed, have = state.get("desiredHealthy", 0), state.get("currentHealthy", 0)
+        raise _refused(f"The disruption budget {name} needs {needed} healthy pods and has {have} currently")
+    if dry_run:
+        return
+    left = {
+        **state,
+        "disruptionsAllowed": state["disruptionsAllowed"] - 1,
+        "currentHealthy": max(0, state.get("currentHealthy", 0) - 1),
+    }
+    key = (budget["metadata"]["namespace"], name)
+    api.storage.put(_BUDGETS, name=key, expected=budget, obj={**budget, "status": left})
+
+
+def _refused(text: str, *, retry_after_s: int = 0) -> status.StatusError:
+    details: Obj = {"causes": [{"reason": "DisruptionBudget", "message": text}]}
+    if retry_after_s:
+        details["retryAfterSeconds"] = retry_after_s
+    return status.StatusError(
+        429,
+        reason="TooManyRequests",
+        message="Cannot evict pod as it would violate the pod's disruption budget.",
+        details=details,
+        headers={"Retry-After": str(retry_after_s)} if retry_after_s else None,
+    )

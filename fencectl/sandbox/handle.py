@@ -1,0 +1,222 @@
+"""
+From a request to a response, without sockets and without threads of its own.
+
+The order is the real server's: who asks, may they, does the resource exist, then the verb. Faults strike
+before the verb, and after it where they lose the answer.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencectl.sandbox import discovery, status
+from fencectl.sandbox.api import Api, Target
+from fencectl.sandbox.faults import Faults
+from fencectl.sandbox.negotiate import clauses
+from fencectl.sandbox.openapi import openapi_response
+from fencectl.sandbox.requestlog import LoggedRequest, RequestLog
+from fencectl.sandbox.requests import (
+    Action,
+    Request,
+    Response,
+    json_response,
+    read_action,
+    text_response,
+)
+from fencectl.sandbox.resources import Resource
+from fencectl.sandbox.reviews import review
+from fencectl.sandbox.users import User, Users, forbidden
+from fencectl.sandbox.verbs import Verbs, read_body
+
+MAX_BODY = 3 * 1024 * 1024
+_Running = tuple[Action, Request, str]
+_running: contextvars.ContextVar[_Running | None] = contextvars.ContextVar("running", default=None)
+
+
+@dataclass(slots=True)
+class Handler:
+    """Answers requests."""
+
+    api: Api
+    users: Users
+    faults: Faults
+    log: RequestLog
+    aggregated_discovery: bool = True
+    _verbs: Verbs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._verbs = Verbs(self.api)
+        self.api.between = self._between
+
+    def handle(self, request: Request) -> Response:
+        """Answer one request; every refusal is an answer, never an exception."""
+        action = read_action(request)
+        name = ""
+        try:
+            user = self.users.of(request)
+            name = user.name
+            response = self._answer(request, action, user)
+        except status.StatusError as refused:
+            response = json_response(refused.code, refused.body)
+            response.headers.update(refused.headers)
+        except status.PlainTextError as refused:
+            response = text_response(refused.code, refused.text, headers=refused.headers)
+        self.log.add(
+            LoggedRequest(
+                request.method,
+                request.path,
+                request.query,
+                request.headers,
+                request.body,
+                0 if response.drop else response.status,
+                name,
+                action.verb,
+                action.resource,
+            )
+        )
+        return response
+
+    def _between(self, target: Target, verb: str) -> None:
+        running = _running.get()
+        if running is None:
+            return
+        action, request, user = running
+        for fault in self.faults.strike(("on",), action=action, request=request, user=user):
+            assert fault.action is not None
+            # NB: what the callback does is another writer's; it must not strike itself.
+            token = _running.set(None)
+            try:
+                fault.action()
+            finally:
+                _running.reset(token)
+
+    def _answer(self, request: Request, action: Action, user: User) -> Response:
+        early = self.faults.before(action=action, request=request, user=user.name)
+        if early is not None:
+            return early
+        token = _running.set((action, request, user.name))
+        try:
+            response = self._resource(request, action, user) if action.resource else self._other(request)
+        finally:
+            _running.reset(token)
+        if self.faults.strike(("drop_after",), action=action, request=request, user=user.name):
+            return Response(drop=True)
+        return response
+
+    # -- what is no resource
+
+    def _other(self, request: Request) -> Response:
+        path = request.path.rstrip("/") or "/"
+        if path in ("/healthz", "/readyz", "/livez"):
+            return text_response(200, "ok")
+        if path == "/version":
+            return json_response(200, discovery.VERSION)
+        if path in ("/api", "/apis"):
+            return self._groups(request, core=path == "/api")
+        parts = path.strip("/").split("/")
+        if parts[0] == "api" and len(parts) == 2:
+            return self._version("", parts[1])
+        if parts[0] == "apis" and len(parts) == 3:
+            return self._version(parts[1], parts[2])
+        if parts[0] == "apis" and len(parts) == 2:
+            versions = discovery.groups(self.api.resources).get(parts[1])
+            if versions:
+                group = discovery.api_group(parts[1], versions)
+                return json_response(200, {"kind": "APIGroup", "apiVersion": "v1", **group})
+        if parts[0] == "openapi":
+            found = openapi_response(self.api.resources, request)
+            if found is not None:
+                return found
+        raise _page_not_found()
+
+    def _groups(self, request: Request, *, core: bool) -> Response:
+        table = self.api.resources
+        plain = discovery.api_versions(request.headers.get("host", "")) if core else discovery.group_list(table)
+        accept = request.headers.get("accept", "")
+        if not accept.strip():
+            return json_response(200, plain)
+        for media, params in clauses(accept):
+            if media not in ("application/json", "*/*", "application/*"):
+                continue
+            wanted = params.get("as", "")
+            if not wanted:
+                return json_response(200, plain)
+            fits = (
+                wanted == discovery.AGGREGATED
+                and params.get("g") == "apidiscovery.k8s.io"
+                and params.get("v") == "v2"
+            )
+            if fits and self.aggregated_discovery:
+                response = json_response(200, discovery.aggregated(table, core=core))
+                response.headers["Content-Type"] = (
+                    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+                )
+                response.headers["Vary"] = "Accept"
+                return response
+        raise status.not_acceptable(
+            ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]
+        )
+
+    def _version(self, group: str, version: str) -> Response:
+        found = discovery.resource_list(self.api.resources, group=group, version=version)
+        if found is None:
+            raise _page_not_found()
+        return json_response(200, found)
+
+    # -- resources
+
+    def _resource(self, request: Request, action: Action, user: User) -> Response:
+        for plural, kind in discovery.REVIEWS.get((action.group, action.version), ()):
+            if plural == action.resource and not action.name:
+                if request.method != "POST":
+                    raise status.method_not_allowed()
+                body = read_body(request)
+                return json_response(201, review(kind, body=body, user=user, created_at=self.api.now()))
+        if not user.may(action):
+            raise forbidden(user, action)
+        resource = self.api.resources.find(group=action.group, version=action.version, plural=action.resource)
+        if resource is None or (action.namespace and not resource.namespaced and resource.kind != "Namespace"):
+            raise _page_not_found() if not self._knows(action) else status.path_not_found()
+        if len(request.body) > MAX_BODY:
+            raise status.too_large(f"Request entity too large: limit is {MAX_BODY}")
+        return self._dispatch(request, action, resource, user)
+
+    def _knows(self, action: Action) -> bool:
+        return any(
+            (resource.group, resource.version) == (action.group, action.version)
+            for resource in self.api.resources.all()
+        )
+
+    def _dispatch(self, request: Request, action: Action, resource: Resource, user: User) -> Response:
+        if action.subresource and action.subresource not in resource.subresources:
+            raise status.path_not_found()
+        namespace = action.namespace if resource.namespaced else ""
+        if action.name and resource.namespaced and not namespace:
+            raise status.path_not_found()
+        target = Target(resource, namespace, action.name)
+        verbs: dict[str, Callable[[Request, Target, Action], Response]] = {
+            "get": self._verbs.get,
+            "list": self._verbs.list,
+            "watch": self._verbs.watch,
+            "create": self._verbs.create,
+            "update": self._verbs.update,
+            "patch": self._verbs.patch,
+            "delete": self._verbs.delete,
+            "deletecollection": self._verbs.delete_collection,
+        }
+        if action.verb == "create" and action.name and not action.subresource:
+            raise status.method_not_allowed()
+        if action.verb in ("update", "patch") and not action.name:
+            raise status.method_not_allowed()
+        return verbs[action.verb](request, target, action)
+
+
+def _page_not_found() -> status.PlainTextError:
+    return status.PlainTextError(404, "404 page not found\n", headers={"X-Content-Type-Options": "nosniff"})
+
+
+def as_json(value: Any) -> Any:
+    return value

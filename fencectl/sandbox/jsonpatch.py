@@ -1,0 +1,262 @@
+"""
+JSON Patch as kube-apiserver applies it (json-patch v4, not RFC 6902 to the letter).
+
+What differs from the RFC and matters to guards: a `test` compares the *bytes* of scalars with the Go-encoded
+document; `test … null` on a missing key passes; `replace` of a missing key acts as `add`; negative indexes
+count from the end. Whatever fails, the server's answer is the same text, so `PatchFailed` needs none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from fencectl.sandbox.gojson import NotJsonError, Obj, decode, encode, kind_of
+
+MAX_OPERATIONS = 10_000
+MAX_COPY_BYTES = 3 * 1024 * 1024
+
+
+class PatchFailed(Exception):
+    """The patch cannot be applied to this document."""
+
+
+class NotAPatch(ValueError):
+    """The body is JSON, but no list of operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A scalar of the patch, as it was written."""
+
+    text: str
+
+
+_TOKEN = re.compile(
+    r'[ \t\r\n]*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<other>-?[0-9][-+0-9.eE]*|true|false|null)|(?P<mark>[\[\]{},:]))'
+)
+
+
+def _parse(text: str) -> Any:
+    """Parse valid JSON, keeping each scalar as it was written; `null` becomes None."""
+    tokens = _TOKEN.finditer(text)
+
+    def value(token: re.Match[str]) -> Any:
+        mark = token["mark"]
+        if mark == "{":
+            return members()
+        if mark == "[":
+            return elements()
+        raw = token["string"] or token["other"]
+        return None if raw == "null" else Raw(raw)
+
+    def members() -> Any:
+        out: dict[str, Any] = {}
+        for token in tokens:
+            if token["mark"] == "}":
+                return out
+            if token["mark"] == ",":
+                continue
+            key = decode(token["string"])
+            next(tokens)
+            out[key] = value(next(tokens))
+        return out
+
+    def elements() -> Any:
+        out: list[Any] = []
+        for token in tokens:
+            if token["mark"] == "]":
+                return out
+            if token["mark"] != ",":
+                out.append(value(token))
+        return out
+
+    return value(next(tokens))
+
+
+def resolve(value: Any) -> Any:
+    """Replace raw scalars by their values."""
+    if isinstance(value, Raw):
+        return decode(value.text)
+    if isinstance(value, dict):
+        return {key: resolve(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolve(item) for item in value]
+    return value
+
+
+def read_patch(body: str) -> list[dict[str, Any]]:
+    """Read a patch; the scalars of its values stay as written."""
+    decode(body)
+    patch = _parse(body)
+    if not isinstance(patch, list):
+        raise NotAPatch(_not_a_patch(patch, go_type="[]handlers.jsonPatchOp"))
+    for operation in patch:
+        if not isinstance(operation, dict):
+            if operation is None:
+                continue
+            raise NotAPatch(_not_a_patch(operation, go_type="handlers.jsonPatchOp"))
+        for name in ("op", "path", "from"):
+            given = operation.get(name)
+            if given is not None and not (isinstance(given, Raw) and given.text.startswith('"')):
+                raise NotAPatch(
+                    f"json: cannot unmarshal {kind_of(resolve(given))} into Go struct field jsonPatchOp.{name} of type string"
+                )
+    return patch
+
+
+def _not_a_patch(value: Any, *, go_type: str) -> str:
+    return f"json: cannot unmarshal {kind_of(resolve(value))} into Go value of type {go_type}"
+
+
+def unknown_members(patch: list[dict[str, Any]]) -> list[str]:
+    """Return what strict decoding objects to in the operations themselves."""
+    return [
+        f'json patch unknown field "[{index}].{name}"'
+        for index, operation in enumerate(patch)
+        if operation
+        for name in operation
+        if name not in ("op", "path", "from", "value")
+    ]
+
+
+def apply_patch(document: Obj, *, patch: list[dict[str, Any]]) -> Obj:
+    """Return the patched copy of `document`."""
+    target = _copy(document)
+    copied = 0
+    for operation in patch:
+        copied += _apply(target, operation or {})
+        if copied > MAX_COPY_BYTES:
+            raise PatchFailed
+    done = resolve(target)
+    assert isinstance(done, dict)
+    return done
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
+    return value
+
+
+def _text(operation: dict[str, Any], name: str) -> str:
+    given = operation.get(name)
+    if given is None:
+        raise PatchFailed
+    text = decode(given.text)
+    assert isinstance(text, str)
+    return text
+
+
+def _apply(document: Any, operation: dict[str, Any]) -> int:
+    """Apply one operation in place; returns the bytes that a `copy` made."""
+    name = _text(operation, "op")
+    value = operation.get("value")
+    if name not in ("add", "remove", "replace", "move", "copy", "test"):
+        raise PatchFailed
+    if name in ("move", "copy"):
+        source, source_key = _find(document, _text(operation, "from"))
+        moved = _get(source, source_key)
+        if name == "move":
+            _remove(source, source_key)
+            size = 0
+        else:
+            moved = _copy(moved)
+            size = len(encode(resolve(moved)))
+        where, key = _find(document, _text(operation, "path"))
+        _add(where, key, moved)
+        return size
+    where, key = _find(document, _text(operation, "path"))
+    if name == "add":
+        _add(where, key, _copy(value))
+    elif name == "remove":
+        _remove(where, key)
+    elif name == "replace":
+        _get(where, key)
+        _set(where, key, _copy(value))
+    elif not _equal(_get(where, key), value):
+        raise PatchFailed
+    return 0
+
+
+def _find(document: Any, path: str) -> tuple[Any, str]:
+    """Return the container that holds the last part of `path`, and that part."""
+    parts = path.split("/")
+    if len(parts) < 2:
+        raise PatchFailed
+    # NB: what stands before the first slash is ignored, as the server does.
+    *above, key = [part.replace("~1", "/").replace("~0", "~") for part in parts[1:]]
+    where = document
+    for part in above:
+        where = _get(where, part)
+        if not isinstance(where, dict | list):
+            raise PatchFailed
+    return where, key
+
+
+def _index(items: list[Any], key: str) -> int:
+    if not re.fullmatch(r"[-+]?\d+", key):
+        raise PatchFailed
+    index = int(key)
+    if not -len(items) <= index < len(items):
+        raise PatchFailed
+    return index
+
+
+def _get(where: Any, key: str) -> Any:
+    if isinstance(where, list):
+        return where[_index(where, key)]
+    return where.get(key)
+
+
+def _set(where: Any, key: str, value: Any) -> None:
+    if isinstance(where, list):
+        where[_index(where, key)] = value
+    else:
+        where[key] = value
+
+
+def _add(where: Any, key: str, value: Any) -> None:
+    if not isinstance(where, list):
+        where[key] = value
+        return
+    if key == "-":
+        where.append(value)
+        return
+    if not re.fullmatch(r"[-+]?\d+", key):
+        raise PatchFailed
+    index = int(key)
+    size = len(where) + 1
+    if not -size <= index < size:
+        raise PatchFailed
+    where.insert(index if index >= 0 else index + size, value)
+
+
+def _remove(where: Any, key: str) -> None:
+    if isinstance(where, list):
+        del where[_index(where, key)]
+    elif key in where:
+        del where[key]
+    else:
+        raise PatchFailed
+
+
+def _equal(have: Any, wanted: Any) -> bool:
+    """Compare as the server does: containers by content, scalars by their bytes."""
+    if isinstance(have, dict) and isinstance(wanted, dict):
+        return have.keys() == wanted.keys() and all(_equal(have[key], wanted[key]) for key in have)
+    if isinstance(have, list) and isinstance(wanted, list):
+        return len(have) == len(wanted) and all(map(_equal, have, wanted))
+    if isinstance(have, dict | list) or isinstance(wanted, dict | list):
+        return False
+    return _bytes(have) == _bytes(wanted)
+
+
+def _bytes(value: Any) -> str:
+    return value.text if isinstance(value, Raw) else encode(value)
+
+
+__all__ = ["MAX_OPERATIONS", "NotAPatch", "NotJsonError", "PatchFailed", "apply_patch", "read_patch", "unknown_members"]

@@ -1,0 +1,220 @@
+"""PATCH: the four kinds of patch, each with the server's refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fencectl.sandbox import status
+from fencectl.sandbox.api import Api, Target
+from fencectl.sandbox.apply import apply_config
+from fencectl.sandbox.decode import DecodeError, decode_object
+from fencectl.sandbox.gojson import NotJsonError, Obj, decode, duplicate_fields, encode, kind_of, quote, show
+from fencectl.sandbox.jsonpatch import (
+    MAX_OPERATIONS,
+    NotAPatch,
+    PatchFailed,
+    apply_patch,
+    read_patch,
+    unknown_members,
+)
+from fencectl.sandbox.mergepatch import merge
+from fencectl.sandbox.options import WriteOptions
+from fencectl.sandbox.resources import Resource
+from fencectl.sandbox.strategic import merge_strategic
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_YAML = "application/apply-patch+yaml"
+
+
+def patch_types(resource: Resource) -> list[str]:
+    """Return the content types that this resource takes."""
+    types = [JSON_PATCH, MERGE_PATCH]
+    if not resource.custom:
+        types.append(STRATEGIC_PATCH)
+    return [*types, APPLY_YAML]
+
+
+def patch_object(
+    api: Api, target: Target, *, content_type: str, body: bytes, options: WriteOptions
+) -> tuple[Obj, bool]:
+    """Apply a patch. Says whether the object was created (only an apply can)."""
+    text = body.decode("utf-8", "replace")
+    if content_type == APPLY_YAML:
+        return _apply(api, target, text, options=options)
+    try:
+        decoded = decode(text)
+    except NotJsonError:
+        raise status.bad_request("invalid JSON patch") from None
+    if content_type == JSON_PATCH:
+        change = _json_change(text, target.resource, options=options)
+    elif content_type == MERGE_PATCH:
+        change = _merge_change(text, decoded, target.resource, options=options)
+    else:
+        change = _strategic_change(decoded, target.resource, options=options)
+    return api.update(target, change=change, options=options), False
+
+
+def _finish(
+    resource: Resource, patched: Obj, *, shown: Callable[[], str], found: list[str], options: WriteOptions
+) -> Obj:
+    """Decode the patched object; what cannot be decoded is the 422 that quotes the object."""
+    try:
+        done = decode_object(resource, patched)
+    except DecodeError as err:
+        raise status.undecodable(shown(), why=str(err)) from err
+    problems = found + [f"unknown field {quote(path)}" for path in sorted(done.unknown)]
+    if problems and options.validation == "Strict":
+        raise status.undecodable(shown(), why=f"strict decoding error: {', '.join(problems)}")
+    if problems and options.validation == "Warn":
+        options.warnings += problems
+    done.obj.setdefault("metadata", {})
+    return done.obj
+
+
+def _json_change(text: str, resource: Resource, *, options: WriteOptions) -> Callable[[Obj], Obj]:
+    def change(current: Obj) -> Obj:
+        # NB: the patch is looked at only when the object was found, so a bad patch for nothing is a 404.
+        try:
+            patch = read_patch(text)
+        except NotAPatch as err:
+            raise status.bad_request(f"error decoding patch: {err}") from err
+        if len(patch) > MAX_OPERATIONS:
+            raise status.too_large(
+                f"Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+            )
+        try:
+            patched = apply_patch(current, patch=patch)
+        except PatchFailed:
+            raise status.patch_refused() from None
+        found = unknown_members(patch) if options.validation != "Ignore" else []
+        return _finish(resource, patched, shown=lambda: quote(encode(patched)), found=found, options=options)
+
+    return change
+
+
+def _merge_change(text: str, decoded: Any, resource: Resource, *, options: WriteOptions) -> Callable[[Obj], Obj]:
+    def change(current: Obj) -> Obj:
+        if not isinstance(decoded, dict):
+            raise status.bad_request(
+                f"error decoding patch: json: cannot unmarshal {kind_of(decoded)} into Go value of type map[string]interface {{}}"
+            )
+        patched = merge(current, decoded)
+        found = [f"duplicate field {quote(path)}" for path in duplicate_fields(text)]
+        return _finish(resource, patched, shown=lambda: quote(encode(patched)), found=found, options=options)
+
+    return change
+
+
+def _strategic_change(decoded: Any, resource: Resource, *, options: WriteOptions) -> Callable[[Obj], Obj]:
+    def change(current: Obj) -> Obj:
+        if not isinstance(decoded, dict):
+            raise status.bad_request(
+                f"json: cannot unmarshal {kind_of(decoded)} into Go value of type map[string]interface {{}}"
+            )
+        patched = merge_strategic(resource.type, current, decoded)
+        return _finish(resource, patched, shown=lambda: quote(show(decoded)), found=[], options=options)
+
+    return change
+
+
+def read_yaml(text: str) -> Any:
+    """Read YAML or JSON, as apply bodies come in either."""
+    try:
+        return decode(text)
+    except NotJsonError:
+        import yaml
+
+        try:
+            return yaml.safe_load(text)
+        except yaml.YAMLError as err:
+            raise status.bad_request(f"error decoding patch: error converting YAML to JSON: {err}") from err
+
+
+def _apply(api: Api, target: Target, text: str, *, options: WriteOptions) -> tuple[Obj, bool]:
+    resource = target.resource
+    config = read_yaml(text)
+    if not isinstance(config, dict):
+        raise status.bad_request(
+            f"error decoding patch: json: cannot unmarshal {kind_of(config)} into Go value of type map[string]interface {{}}"
+        )
+    _check_config(target, config)
+    key = (options.manager, "Apply", resource.api_version, options.subresource)
+
+    def applied(current: Obj, *, exists: bool) -> Obj:
+        # NB: decoded first, so that a value spelled differently (a time zone) compares as what it is.
+        wanted = _decoded_config(resource, config, options=options)
+        done = apply_config(
+            resource, live=current, config=wanted, key=key, now=api.now(), force=options.force, exists=exists
+        )
+        return decode_object(resource, done).obj
+
+    if api.storage.get(resource.key, name=target.key) is None:
+        if options.subresource:
+            raise target.not_found()
+        if config.get("metadata", {}).get("uid"):
+            uid = config["metadata"]["uid"]
+            raise target.conflict(
+                f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            )
+        empty = decode_object(resource, {"metadata": {"name": target.name}}).obj
+        new = applied(empty, exists=False)
+        return api.create_applied(resource, namespace=target.namespace, obj=new, options=options), True
+    done = api.update(
+        target, change=lambda current: applied(current, exists=True), options=options, tracked=True
+    )
+    return done, False
+
+
+def _check_config(target: Target, config: Obj) -> None:
+    metadata = config.get("metadata") or {}
+    if config.get("apiVersion") != target.resource.api_version or config.get("kind") != target.resource.kind:
+        raise status.bad_request(
+            f"invalid object type: {config.get('apiVersion', '')}, Kind={config.get('kind', '')}"
+        )
+    if metadata.get("managedFields"):
+        raise status.bad_request("metadata.managedFields must be nil")
+    name = metadata.get("name", target.name)
+    if name != target.name:
+        raise status.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+
+
+def _decoded_config(resource: Resource, config: Obj, *, options: WriteOptions) -> Obj:
+    """Normalise the values of an applied configuration without adding fields that it does not have."""
+    try:
+        done = decode_object(resource, config)
+    except DecodeError as err:
+        raise status.StatusError(
+            500,
+            reason="",
+            message=f"failed to create typed patch object ({config.get('metadata', {}).get('namespace', '')}/"
+            f"{config.get('metadata', {}).get('name', '')}; {resource.api_version}, Kind={resource.kind}): {err}",
+        ) from err
+    if done.unknown:
+        errors = "\n".join(f"  .{path}: field not declared in schema" for path in sorted(done.unknown))
+        raise status.StatusError(
+            500,
+            reason="",
+            message=f"failed to create typed patch object ({config.get('metadata', {}).get('namespace', '')}/"
+            f"{config.get('metadata', {}).get('name', '')}; {resource.api_version}, Kind={resource.kind}): "
+            f"{errors.strip()}",
+        )
+    return _only_given(done.obj, config)
+
+
+def _only_given(decoded: Any, given: Any) -> Any:
+    if isinstance(decoded, dict) and isinstance(given, dict):
+        out = {}
+        for key, value in given.items():
+            if key in decoded:
+                out[key] = _only_given(decoded[key], value)
+            elif value is not None:
+                out[key] = value
+        return out
+    if isinstance(decoded, list) and isinstance(given, list) and len(decoded) == len(given):
+        return [_only_given(item, sent) for item, sent in zip(decoded, given, strict=True)]
+    return decoded

@@ -1,0 +1,103 @@
+"""
+Strategic merge patch for the built-in kinds.
+
+Lists with a merge key are merged by it; `$patch`, `$deleteFromPrimitiveList`, `$setElementOrder` and
+`$retainKeys` are honoured. Everything else is replaced, as a JSON merge patch would.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fencectl.sandbox.gojson import Obj
+from fencectl.sandbox.schema import ANY, Field, Type
+from fencectl.sandbox.status import bad_request
+
+_DIRECTIVE = "$patch"
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+_ORDER = "$setElementOrder/"
+_RETAIN = "$retainKeys"
+
+
+def merge_strategic(shape: Type, live: Any, patch: Obj) -> Obj:
+    """Return `live` with `patch` merged in; neither is changed."""
+    directive = patch.get(_DIRECTIVE)
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != _DIRECTIVE}
+    if directive == "delete":
+        return {}
+    if directive not in (None, "merge"):
+        raise bad_request(f"Unknown patch type: {directive}")
+    out = dict(live) if isinstance(live, dict) else {}
+    retain = patch.get(_RETAIN)
+    if retain is not None:
+        out = {key: value for key, value in out.items() if key in retain}
+    orders: dict[str, list[Any]] = {}
+    for key, value in patch.items():
+        if key in (_DIRECTIVE, _RETAIN):
+            continue
+        if key.startswith(_ORDER):
+            orders[key.removeprefix(_ORDER)] = value
+        elif key.startswith(_DELETE_FROM):
+            name = key.removeprefix(_DELETE_FROM)
+            out[name] = [item for item in out.get(name) or [] if item not in value]
+        elif value is None:
+            out.pop(key, None)
+        else:
+            out[key] = _merge_value(_field(shape, key), out.get(key), value)
+    for key, order in orders.items():
+        if isinstance(out.get(key), list):
+            out[key] = _ordered(_field(shape, key), out[key], order)
+    return out
+
+
+def _field(shape: Type, key: str) -> Field:
+    if shape.kind == "struct" and key in shape.fields:
+        return shape.fields[key]
+    return Field(shape.item or ANY if shape.kind == "map" else ANY)
+
+
+def _merge_value(known: Field, live: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return merge_strategic(known.type, live, value)
+    if isinstance(value, list) and known.merge_key is not None:
+        if known.merge_key == "":
+            have = list(live or [])
+            return have + [item for item in value if item not in have]
+        return _merge_list(known, list(live or []), value)
+    if isinstance(value, list):
+        return [item for item in value if not (isinstance(item, dict) and _DIRECTIVE in item and len(item) == 1)]
+    return value
+
+
+def _merge_list(known: Field, live: list[Any], patch: list[Any]) -> list[Any]:
+    key = known.merge_key
+    assert key is not None
+    item_type = known.type.item or ANY
+    out = list(live)
+    if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
+        return [item for item in patch if item.get(_DIRECTIVE) != "replace"]
+    for item in patch:
+        if not isinstance(item, dict) or key not in item:
+            raise bad_request(f"map: {item} does not contain declared merge key: {key}")
+        at = next((i for i, have in enumerate(out) if have.get(key) == item[key]), None)
+        if item.get(_DIRECTIVE) == "delete":
+            out = [have for have in out if have.get(key) != item[key]]
+        elif at is None:
+            out.append(merge_strategic(item_type, {}, item))
+        else:
+            out[at] = merge_strategic(item_type, out[at], item)
+    return out
+
+
+def _ordered(known: Field, items: list[Any], order: list[Any]) -> list[Any]:
+    """Put the items that `order` names in its order; the others stay relative to their neighbours."""
+    key = known.merge_key or ""
+
+    def name(item: Any) -> Any:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    rank = {name(item): index for index, item in enumerate(order)}
+    named = sorted((item for item in items if name(item) in rank), key=lambda item: rank[name(item)])
+    rest = iter(named)
+    return [next(rest) if name(item) in rank else item for item in items]

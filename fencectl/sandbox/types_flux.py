@@ -1,0 +1,25 @@
+"""The Flux kinds. Known are the fields that fences and reports look at; the others are kept as they are."""
+
+from __future__ import annotations
+
+from fencectl.sandbox.schema import Type, read_types
+from fencectl.sandbox.types_builtin import TYPES
+
+FLUX = """
+FluxMeta name s *; namespace s *; ...
+SourceRef apiVersion s *; kind s * ?; name s * ?; namespace s *
+DependencyReference name s * ?; namespace s *; readyExpr s *
+FluxCondition lastTransitionTime s * ?; message s * ?; observedGeneration l *; reason s * ?; status s * ?; type s * ?
+KustomizationSpec commonMetadata any *; components [s] *; decryption any *; deletionPolicy s *; dependsOn [DependencyReference] *; force b * =false; healthCheckExprs [any] *; healthChecks [any] *; images [any] *; interval s * ?; kubeConfig any *; namePrefix s *; nameSuffix s *; patches [any] *; path s *; postBuild any *; prune b * ?; retryInterval s *; serviceAccountName s *; sourceRef SourceRef * ?; suspend b *; targetNamespace s *; timeout s *; wait b *; ignoreMissingComponents b *; buildMetadata [s] *; ignore [any] *
+KustomizationStatus conditions [FluxCondition] *; history [any] *; inventory any *; lastAppliedOriginRevision s *; lastAppliedRevision s *; lastAttemptedRevision s *; lastHandledReconcileAt s *; observedGeneration l *
+Kustomization apiVersion s *; kind s *; metadata ObjectMeta; spec KustomizationSpec *; status KustomizationStatus * ={"observedGeneration":-1}
+FluxSpec suspend b *; interval s *; timeout s *; ...
+FluxStatus conditions [FluxCondition] *; lastHandledReconcileAt s *; observedGeneration l *; ...
+FluxObject apiVersion s *; kind s *; metadata ObjectMeta; spec FluxSpec *; status FluxStatus * ={"observedGeneration":-1}
+FluxPlainSpec suspend b *; ...
+FluxPlain apiVersion s *; kind s *; metadata ObjectMeta; spec FluxPlainSpec *
+FluxReceiver apiVersion s *; kind s *; metadata ObjectMeta; spec FluxSpec *; status FluxStatus * ={"observedGeneration":-1}
+FluxPolicy apiVersion s *; kind s *; metadata ObjectMeta; spec FluxSpec *; status FluxStatus * ={"observedGeneration":-1}
+"""
+
+FLUX_TYPES: dict[str, Type] = read_types(FLUX, known=TYPES)

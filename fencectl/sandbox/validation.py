@@ -1,0 +1,187 @@
+"""
+What the server checks in an object before it stores it.
+
+Only rules that clients of the sandbox meet: names, labels and annotations, Leases, and the structural
+schema of custom kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fencectl.sandbox.gojson import Obj, encode, kind_of, quote
+from fencectl.sandbox.resources import Resource
+from fencectl.sandbox.schema import Type
+from fencectl.sandbox.status import Cause
+
+ANNOTATIONS_LIMIT = 256 * 1024
+_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+_NAME_PART = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$")
+_LABEL_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
+    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_QUALIFIED_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def _invalid(value: Any, why: str, where: str) -> Cause:
+    shown = quote(value) if isinstance(value, str) else encode(value)
+    return Cause("FieldValueInvalid", f"Invalid value: {shown}: {why}", where)
+
+
+def _too_long(limit: int, where: str) -> Cause:
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", where)
+
+
+def validate(resource: Resource, obj: Obj) -> list[Cause]:
+    """Return every finding, in the server's order."""
+    causes = _metadata(resource, obj["metadata"])
+    if resource.kind == "Lease":
+        causes += _lease(obj.get("spec") or {})
+    if resource.custom:
+        causes += schema_findings(resource.type, obj, path="")
+    return causes
+
+
+def _metadata(resource: Resource, metadata: Obj) -> list[Cause]:
+    causes = []
+    name = metadata.get("name", "")
+    where = "metadata.name"
+    if not name:
+        causes.append(Cause("FieldValueRequired", "Required value: name or generateName is required", where))
+    elif resource.kind == "Namespace":
+        if len(name) > 63:
+            causes.append(_too_long(63, where))
+        if not _LABEL.match(name):
+            causes.append(_invalid(name, _LABEL_TEXT, where))
+    elif resource.group != "rbac.authorization.k8s.io":
+        if len(name) > 253:
+            causes.append(_too_long(253, where))
+        if not _SUBDOMAIN.match(name):
+            causes.append(_invalid(name, _SUBDOMAIN_TEXT, where))
+    total = 0
+    for key, value in (metadata.get("annotations") or {}).items():
+        # NB: annotation keys may have upper-case prefixes, label keys may not.
+        causes += _qualified_name(key, key.lower(), "metadata.annotations")
+        total += len(key.encode()) + len(value.encode())
+    if total > ANNOTATIONS_LIMIT:
+        causes.append(_too_long(ANNOTATIONS_LIMIT, "metadata.annotations"))
+    for key, value in (metadata.get("labels") or {}).items():
+        causes += _qualified_name(key, key, "metadata.labels")
+        if len(value) > 63:
+            causes.append(_invalid(value, "must be no more than 63 bytes", "metadata.labels"))
+        if not _LABEL_VALUE.match(value):
+            causes.append(_invalid(value, _VALUE_TEXT, "metadata.labels"))
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        causes += _qualified_name(finalizer, finalizer, f"metadata.finalizers[{index}]")
+    return causes
+
+
+def _qualified_name(shown: str, key: str, where: str) -> list[Cause]:
+    prefix, slash, name = key.rpartition("/")
+    causes = []
+    if slash and not prefix:
+        causes.append(_invalid(shown, "prefix part must be non-empty", where))
+    elif slash and not _SUBDOMAIN.match(prefix):
+        causes.append(_invalid(shown, f"prefix part {_SUBDOMAIN_TEXT}", where))
+    if not name:
+        causes.append(_invalid(shown, "name part must be non-empty", where))
+    elif len(name) > 63:
+        causes.append(_invalid(shown, "name part must be no more than 63 bytes", where))
+    if not _NAME_PART.match(name):
+        causes.append(_invalid(shown, _QUALIFIED_TEXT, where))
+    return causes
+
+
+def _lease(spec: Obj) -> list[Cause]:
+    causes = []
+    duration = spec.get("leaseDurationSeconds")
+    if duration is not None and duration <= 0:
+        causes.append(_invalid(duration, "must be greater than 0", "spec.leaseDurationSeconds"))
+    transitions = spec.get("leaseTransitions")
+    if transitions is not None and transitions < 0:
+        causes.append(_invalid(transitions, "must be greater than or equal to 0", "spec.leaseTransitions"))
+    return causes
+
+
+_WORDS = {
+    "string": (str, "string"),
+    "boolean": (bool, "boolean"),
+    "int64": (int, "integer"),
+    "int32": (int, "integer"),
+    "number": ((int, float), "number"),
+    "struct": (dict, "object"),
+    "map": (dict, "object"),
+    "list": (list, "array"),
+}
+
+
+def schema_findings(shape: Type, value: Any, *, path: str) -> list[Cause]:
+    """Check a custom object against its structural schema."""
+    if shape.kind not in _WORDS:
+        return []
+    accepted, word = _WORDS[shape.kind]
+    fits = isinstance(value, accepted) and not (isinstance(value, bool) and word in ("integer", "number"))
+    if not fits:
+        have = {"bool": "boolean"}.get(kind_of(value).split()[0], kind_of(value).split()[0])
+        have = "null" if value is None else "integer" if isinstance(value, int) and have == "number" else have
+        return [
+            Cause(
+                "FieldValueTypeInvalid",
+                f'Invalid value: {quote(have)}: {path} in body must be of type {word}: {quote(have)}',
+                path,
+            )
+        ]
+    causes = []
+    if shape.kind == "struct":
+        for name, known in shape.fields.items():
+            if path == "" and name in ("apiVersion", "kind", "metadata"):
+                continue
+            below = f"{path}.{name}" if path else name
+            if name in value:
+                causes += schema_findings(known.type, value[name], path=below)
+            elif known.required:
+                causes.append(Cause("FieldValueRequired", "Required value", below))
+    elif shape.kind == "map" and shape.item:
+        for name, item in value.items():
+            causes += schema_findings(shape.item, item, path=f"{path}.{name}")
+    elif shape.kind == "list" and shape.item:
+        for index, item in enumerate(value):
+            causes += schema_findings(shape.item, item, path=f"{path}[{index}]")
+    elif shape.enum and value not in shape.enum:
+        allowed = ", ".join(quote(str(item)) for item in shape.enum)
+        causes.append(
+            Cause("FieldValueNotSupported", f"Unsupported value: {quote(str(value))}: supported values: {allowed}", path)
+        )
+    elif shape.pattern and isinstance(value, str) and not re.search(shape.pattern, value):
+        causes.append(
+            _invalid(value, f"{path} in body should match '{shape.pattern}'", path)
+        )
+    return causes
+
+
+def changed_identity(old: Obj, new: Obj) -> list[Cause]:
+    """Refuse changes of what an update may not change."""
+    causes = []
+    for name in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"):
+        before, after = old["metadata"].get(name), new["metadata"].get(name)
+        if before != after:
+            causes.append(_invalid(after or "", "field is immutable", f"metadata.{name}"))
+    return causes

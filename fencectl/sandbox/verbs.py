@@ -1,0 +1,351 @@
+"""The verbs as HTTP has them: bodies, options and forms around the read and write paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fencectl.sandbox import status
+from fencectl.sandbox.api import Api, Target, shows_object_when_deleted
+from fencectl.sandbox.evictions import evict
+from fencectl.sandbox.events import as_events_v1, as_seen, as_stored
+from fencectl.sandbox.gojson import NotJsonError, Obj, decode, encode_bytes, kind_of, quote
+from fencectl.sandbox.negotiate import Form, negotiate
+from fencectl.sandbox.options import WriteOptions, read_options
+from fencectl.sandbox.patching import APPLY_YAML, patch_object, patch_types, read_yaml
+from fencectl.sandbox.reading import list_objects, read_list_options
+from fencectl.sandbox.requests import Action, Request, Response, json_response, text_response
+from fencectl.sandbox.resources import Resource
+from fencectl.sandbox.scale import read_scale, write_scale
+from fencectl.sandbox.tables import as_table, metadata_only
+from fencectl.sandbox.watch import WatchStream
+
+_BODIES = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor")
+
+
+def read_body(request: Request) -> Obj:
+    """Read the object of a POST or PUT."""
+    media = request.media_type
+    if media and media not in ("application/json", "application/yaml"):
+        raise status.unsupported_media(_BODIES[:3])
+    text = request.body.decode("utf-8", "replace")
+    if media == "application/yaml":
+        body = read_yaml(text)
+    else:
+        try:
+            body = decode(text) if text.strip() else {}
+        except NotJsonError as err:
+            raise status.bad_request(
+                f"couldn't get version/kind; json parse error: {err}"
+            ) from err
+    if not isinstance(body, dict):
+        raise status.bad_request(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal "
+            f"{kind_of(body)} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; "
+            'Kind string "json:\\"kind,omitempty\\"" }'
+        )
+    return body
+
+
+class Verbs:
+    """One method per verb."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def _form(self, request: Request, *, is_list: bool = False, is_watch: bool = False) -> Form:
+        return negotiate(request.headers.get("accept", ""), is_list=is_list, is_watch=is_watch)
+
+    def _shown(
+        self, request: Request, obj: Obj, *, code: int, resource: Resource, warnings: list[str] | None = None
+    ) -> Response:
+        form = self._form(request)
+        shown = self._render(request, form, resource)(obj)
+        response = json_response(code, shown, warnings=warnings)
+        response.headers["Content-Type"] = form.content_type
+        return response
+
+    def _render(self, request: Request, form: Form, resource: Resource) -> Callable[[Obj], Obj]:
+        if form.target == "PartialObjectMetadata":
+            return metadata_only
+        if form.target == "Table":
+            include = request.query.get("includeObject", "Metadata") or "Metadata"
+            headers = True
+
+            def table(obj: Obj) -> Obj:
+                # NB: in a watch only the first table has its column definitions.
+                nonlocal headers
+                metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+                seen = as_seen(resource, obj)
+                now = self._api.clock.now()
+                made = as_table(resource, [seen], metadata=metadata, now=now, include=include, headers=headers)
+                headers = request.query.get("watch", "") not in ("true", "1")
+                return made
+
+            return table
+        return lambda obj: as_seen(resource, obj)
+
+    # -- reads
+
+    def get(self, request: Request, target: Target, action: Action) -> Response:
+        resource = target.resource
+        self._form(request)
+        obj = self._api.storage.get(_key(resource), name=target.key)
+        if obj is None:
+            raise target.not_found()
+        if action.subresource == "log":
+            return text_response(200, obj["metadata"].get("annotations", {}).get("sandbox/log", ""))
+        if action.subresource == "scale":
+            return json_response(200, read_scale(obj))
+        return self._shown(request, obj, code=200, resource=resource)
+
+    def list(self, request: Request, target: Target, action: Action) -> Response:
+        resource = target.resource
+        form = self._form(request, is_list=True)
+        options = read_list_options(request.query)
+        page = list_objects(self._api.storage, resource, namespace=target.namespace, options=options)
+        items = [as_seen(resource, obj) for obj in page.items]
+        body: Obj
+        if form.target == "Table":
+            include = request.query.get("includeObject", "Metadata") or "Metadata"
+            now = self._api.clock.now()
+            body = as_table(resource, items, metadata=page.metadata(), now=now, include=include)
+        elif form.target:
+            body = {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": page.metadata(),
+                # NB: the real server writes null, not an empty list, and clients must cope.
+                "items": [metadata_only(obj) for obj in items] or None,
+            }
+        elif resource.custom:
+            body = {
+                "apiVersion": resource.api_version,
+                "items": items,
+                "kind": resource.list_kind,
+                "metadata": {"continue": "", **page.metadata()},
+            }
+        else:
+            body = {
+                "kind": "EventList" if resource.alias_of else resource.list_kind,
+                "apiVersion": resource.api_version,
+                "metadata": page.metadata(),
+                "items": [_without_type(obj) for obj in items],
+            }
+        return Response(200, {"Content-Type": form.content_type}, encode_bytes(body))
+
+    def watch(self, request: Request, target: Target, action: Action) -> Response:
+        resource = target.resource
+        form = self._form(request, is_watch=True)
+        options = read_list_options(request.query)
+        matches = options.matcher(resource)
+        if target.name:
+            matches = _named(matches, target.name)
+        _check_initial_events(options.initial_events, options.match)
+        clock = self._api.clock
+        ends = clock.monotonic_s() + options.timeout_s if options.timeout_s else None
+        stream = WatchStream(
+            storage=self._api.storage,
+            resource=_stored_as(resource),
+            clock=clock,
+            matches=matches,
+            render=self._render(request, form, resource),
+            namespace=target.namespace,
+            bookmarks=options.bookmarks,
+            ends_at_s=ends,
+        )
+        stream.begin(options)
+        return Response(200, {"Content-Type": form.content_type}, stream=stream)
+
+    # -- writes
+
+    def _options(self, request: Request, action: Action, kind: str, *, is_apply: bool = False) -> WriteOptions:
+        agent = request.headers.get("user-agent", "")
+        options = read_options(request.query, user_agent=agent, kind=kind, is_apply=is_apply)
+        options.subresource = action.subresource
+        return options
+
+    def create(self, request: Request, target: Target, action: Action) -> Response:
+        resource = target.resource
+        options = self._options(request, action, "CreateOptions")
+        sent = read_body(request)
+        if action.subresource:
+            return self._create_below(request, target, action, sent, options)
+        _check_kind(resource, sent)
+        obj = self._api.create(
+            _stored_as(resource), namespace=target.namespace, sent=as_stored(resource, sent), options=options
+        )
+        return self._shown(request, obj, code=201, resource=resource, warnings=options.warnings)
+
+    def _create_below(
+        self, request: Request, target: Target, action: Action, sent: Obj, options: WriteOptions
+    ) -> Response:
+        if action.subresource == "eviction":
+            return json_response(201, evict(self._api, target, body=sent, dry_run=options.dry_run))
+        if action.subresource == "binding":
+            return self._bind(target, sent, options)
+        raise status.method_not_allowed()
+
+    def _bind(self, target: Target, sent: Obj, options: WriteOptions) -> Response:
+        node = (sent.get("target") or {}).get("name", "")
+
+        def bound(pod: Obj) -> Obj:
+            if pod.get("spec", {}).get("nodeName"):
+                name = pod["spec"]["nodeName"]
+                raise target.conflict(f"pod {target.name} is already assigned to node {quote(name)}")
+            condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._api.now()}
+            state = {**pod.get("status", {})}
+            state["conditions"] = [*(state.get("conditions") or ()), condition]
+            return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": state}
+
+        options.subresource = "binding"
+        current = self._api.storage.get(("", "pods"), name=target.key)
+        if current is None:
+            raise target.not_found()
+        new = bound(current)
+        if not options.dry_run:
+            self._api.storage.put(("", "pods"), name=target.key, expected=current, obj=new)
+        done: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        return json_response(201, done)
+
+    def update(self, request: Request, target: Target, action: Action) -> Response:
+        resource = target.resource
+        options = self._options(request, action, "UpdateOptions")
+        sent = read_body(request)
+        if action.subresource == "scale":
+            done = write_scale(self._api, target, change=lambda scale: sent, options=options)
+            return json_response(200, done)
+        _check_kind(resource, sent)
+        stored_target = Target(_stored_as(resource), target.namespace, target.name)
+        obj, created = self._api.put_or_create(stored_target, sent=as_stored(resource, sent), options=options)
+        code = 201 if created else 200
+        return self._shown(request, obj, code=code, resource=resource, warnings=options.warnings)
+
+    def patch(self, request: Request, target: Target, action: Action) -> Response:
+        resource = target.resource
+        content_type = request.media_type
+        accepted = patch_types(resource)
+        if content_type not in accepted:
+            raise status.unsupported_media(accepted)
+        self._form(request)
+        options = self._options(request, action, "PatchOptions", is_apply=content_type == APPLY_YAML)
+        if action.subresource == "scale":
+            from fencectl.sandbox.mergepatch import merge
+
+            patch = decode(request.body)
+            done = write_scale(self._api, target, change=lambda scale: merge(scale, patch), options=options)
+            return json_response(200, done)
+        stored_target = Target(_stored_as(resource), target.namespace, target.name)
+        obj, created = patch_object(
+            self._api, stored_target, content_type=content_type, body=request.body, options=options
+        )
+        code = 201 if created else 200
+        return self._shown(request, obj, code=code, resource=resource, warnings=options.warnings)
+
+    def delete(self, request: Request, target: Target, action: Action) -> Response:
+        resource = target.resource
+        wanted = self._delete_options(request)
+        stored_target = Target(_stored_as(resource), target.namespace, target.name)
+        obj, gone = self._api.delete(
+            stored_target,
+            preconditions=wanted.get("preconditions") or {},
+            dry_run=bool(wanted.get("dryRun")),
+            grace_s=wanted.get("gracePeriodSeconds"),
+        )
+        if not gone or shows_object_when_deleted(resource):
+            return self._shown(request, obj, code=200, resource=resource)
+        details: Obj = {"name": target.name}
+        if resource.group:
+            details["group"] = resource.group
+        details["kind"] = resource.plural
+        details["uid"] = obj["metadata"]["uid"]
+        done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        return json_response(200, done)
+
+    def _delete_options(self, request: Request) -> Obj:
+        body: Obj = dict(read_body(request)) if request.body.strip() else {}
+        query = request.query
+        if not body:
+            if query.get("dryRun"):
+                body["dryRun"] = [query["dryRun"]]
+            if query.get("gracePeriodSeconds"):
+                body["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+        elif query.get("dryRun"):
+            body["dryRun"] = [query["dryRun"]]
+        dry: Any = body.get("dryRun") or []
+        if dry and dry != ["All"]:
+            cause = status.Cause(
+                "FieldValueNotSupported",
+                f'Unsupported value: {quote(str(dry[0]))}: supported values: "All"',
+                "dryRun",
+            )
+            raise status.invalid("DeleteOptions", group="meta.k8s.io", name="", causes=[cause])
+        return body
+
+    def delete_collection(self, request: Request, target: Target, action: Action) -> Response:
+        resource = target.resource
+        if "deletecollection" not in resource.verbs:
+            raise status.method_not_allowed()
+        wanted = self._delete_options(request)
+        options = read_list_options(request.query)
+        page = list_objects(self._api.storage, resource, namespace=target.namespace, options=options)
+        for obj in page.items:
+            metadata = obj["metadata"]
+            one = Target(_stored_as(resource), metadata.get("namespace", ""), metadata["name"])
+            self._api.delete(
+                one, preconditions={"uid": metadata["uid"]}, dry_run=bool(wanted.get("dryRun")), grace_s=wanted.get("gracePeriodSeconds")
+            )
+        body: Obj = {
+            "kind": resource.list_kind,
+            "apiVersion": resource.api_version,
+            "metadata": page.metadata(),
+            "items": [_without_type(as_seen(resource, obj)) for obj in page.items],
+        }
+        return json_response(200, body)
+
+
+def _key(resource: Resource) -> tuple[str, str]:
+    return resource.alias_of or resource.key
+
+
+def _stored_as(resource: Resource) -> Resource:
+    return as_events_v1.stored if resource.alias_of else resource
+
+
+def _without_type(obj: Obj) -> Obj:
+    """Drop kind and apiVersion, which items of a built-in list do not have."""
+    return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
+
+
+def _named(matches: Callable[[Obj], bool], name: str) -> Callable[[Obj], bool]:
+    return lambda obj: obj["metadata"]["name"] == name and matches(obj)
+
+
+def _check_kind(resource: Resource, sent: Obj) -> None:
+    api_version, kind = sent.get("apiVersion"), sent.get("kind")
+    # NB: the real server takes a body without them for built-in kinds.
+    if not resource.custom and not api_version and not kind:
+        return
+    if not kind or not api_version:
+        missing = "Kind" if not kind else "apiVersion"
+        raise status.bad_request(f"Object '{missing}' is missing in '{encode_bytes(sent).decode().strip()}'")
+    if api_version != resource.api_version or kind != resource.kind:
+        group, _, version = api_version.rpartition("/")
+        spelled = f"{group}/{version}, Kind={kind}" if group else f"{version}, Kind={kind}"
+        if kind == resource.kind:
+            raise status.bad_request(
+                f"the API version in the data ({api_version}) does not match the expected API version ({resource.api_version})"
+            )
+        raise status.bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: no kind "{kind}" is registered: {spelled}'
+        )
+
+
+def _check_initial_events(wanted: bool, match: str) -> None:
+    if wanted and match != "NotOlderThan":
+        cause = status.Cause(
+            "FieldValueForbidden",
+            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            "resourceVersionMatch",
+        )
+        raise status.invalid("ListOptions", group="meta.k8s.io", name="", causes=[cause])
