@@ -49,13 +49,13 @@ def write_reports(reports: Sequence[FenceReport], options: FencesOptions) -> Non
             )
             write(stdout=rendered.stdout, stderr=rendered.stderr)
         case Output.JSON:
-            from fencectl.report.machine import as_json
+            from fencectl.report.machine import to_json
 
-            write(stdout=as_json(reports, shell=shell))
+            write(stdout=to_json(reports, shell=shell))
         case Output.YAML:
-            from fencectl.report.machine import as_yaml
+            from fencectl.report.machine import to_yaml
 
-            write(stdout=as_yaml(reports, shell=shell))
+            write(stdout=to_yaml(reports, shell=shell))
         case Output.MARKDOWN:
             from fencectl.report.markdown import as_markdown
 

@@ -27,14 +27,21 @@ class Selection:
     What to print, in order.
 
     `entries` have a release each. `refused`: the first fence that cannot go, after which nothing is printed.
-    `kept`: fences left out because they were kept on purpose. `waiting`: how many more wait behind `refused`.
+    `kept`: fences left out because they were kept on purpose. `rest`: those that wait behind `refused`.
     """
 
     block: HolderBlock
     entries: tuple[FenceEntry, ...]
     refused: FenceEntry | None
     kept: tuple[FenceEntry, ...]
-    waiting: int
+    rest: tuple[FenceEntry, ...]
+
+    @property
+    def all(self) -> tuple[FenceEntry, ...]:
+        """Everything that was chosen, in order, whether it can go or not."""
+        refused = (self.refused,) if self.refused is not None else ()
+        chosen = (*self.entries, *self.kept, *refused, *self.rest)
+        return tuple(sorted(chosen, key=lambda entry: entry.order))
 
 
 def select(report: FenceReport, *, holder: str | None, fences: Sequence[str]) -> Selection | None:
@@ -75,9 +82,12 @@ def select(report: FenceReport, *, holder: str | None, fences: Sequence[str]) ->
 def _selection(block: HolderBlock, named: Sequence[FenceEntry], *, vouched: bool) -> Selection:
     if len(named) == 1 and vouched and named[0].way_out is not None:
         chosen = replace(named[0], release=named[0].way_out, refusal=None, after="free")
-        return Selection(block, (chosen,), None, (), 0)
-    wanted = [entry for entry in block.entries if entry in named] if named else list(block.entries)
-    kept = tuple(entry for entry in wanted if entry.kept and entry not in named)
+        return Selection(block, (chosen,), None, (), ())
+    # NB: a kept fence that was named is meant; otherwise keeping it was the point.
+    wanted = (
+        [replace(entry, kept=False) for entry in block.entries if entry in named] if named else list(block.entries)
+    )
+    kept = tuple(entry for entry in wanted if entry.kept)
     going: list[FenceEntry] = []
     for position, entry in enumerate(wanted):
         if entry in kept:
@@ -85,15 +95,15 @@ def _selection(block: HolderBlock, named: Sequence[FenceEntry], *, vouched: bool
         if named:
             _refuse_out_of_turn(block, entry, going)
         if entry.release is None:
-            waiting = sum(1 for later in wanted[position + 1 :] if later not in kept)
-            return Selection(block, tuple(going), entry, kept, waiting)
+            rest = tuple(later for later in wanted[position + 1 :] if later not in kept)
+            return Selection(block, tuple(going), entry, kept, rest)
         going.append(entry)
-    return Selection(block, tuple(going), None, kept, 0)
+    return Selection(block, tuple(going), None, kept, ())
 
 
 def _refuse_out_of_turn(block: HolderBlock, entry: FenceEntry, going: Sequence[FenceEntry]) -> None:
     for earlier in block.entries:
-        if earlier.rank > entry.rank and not earlier.kept and earlier not in going:
+        if earlier.rank > entry.rank and not earlier.kept and earlier.object not in {one.object for one in going}:
             raise PersonNeededError(
                 f"{entry.object.display} waits for {earlier.object.display}, which is still held",
                 reason="fences are released in the reverse of the order in which they were placed",
