@@ -185,9 +185,7 @@ def _traceback(error: BaseException) -> list[str]:
     import traceback
 
     text = redacted("".join(traceback.format_exception(error)))
-    from fencectl.report.escape import quoted_line
-
-    return [quoted_line(line) for line in text.splitlines()]
+    return [f"| {_shown(line)}" for line in text.splitlines()]
 
 
 def _shown(text: str) -> str:

@@ -48,7 +48,7 @@ class Root(TyperGroup):
         try:
             return super().parse_args(ctx, args)
         except ClickUsageError as error:
-            raise UsageError(error.format_message(), hint=f"{clihelp.program()} --help") from error
+            raise clihelp.explain(error, verb=None, options=sorted(_root_options(self, ctx))) from error
 
 
 def _not_from_environment(option: Any) -> Any:

@@ -246,19 +246,19 @@ def unexpected_argument(verb: str, words: Sequence[str]) -> UsageError:
     return UsageError(f"{verb} takes no argument, got `{word}`", hint=hint)
 
 
-def explain(error: ClickUsageError, *, verb: str, options: Sequence[str]) -> UsageError:
-    """Turn what Click found wrong into a sentence of ours."""
+def explain(error: ClickUsageError, *, verb: str | None, options: Sequence[str]) -> UsageError:
+    """Turn what Click found wrong with a verb's line, or before the verb, into a sentence of ours."""
     prog = program()
-    hint = f"{prog} {verb} --help lists the options"
+    hint = f"{prog} {verb} --help lists the options" if verb else f"{prog} --help lists the commands"
     match error:
         case NoSuchOption():
             option = error.option_name
-            if answer := _habits()[verb].get(option):
+            if answer := _habits().get(verb or "", {}).get(option):
                 sentence, hint = (part.format(verb=verb, option=option, prog=prog) for part in answer)
                 return UsageError(sentence, hint=hint)
             if meant := nearest(option, [known for known in options if known.startswith("--")]):
                 hint = f"did you mean `{meant}`?"
-            return UsageError(f"{verb} has no option `{option}`", hint=hint)
+            return UsageError(f"{verb or prog} has no option `{option}`", hint=hint)
         case BadOptionUsage():
             wants = "takes no value" if "not take" in error.message else "needs a value"
             return UsageError(f"`{error.option_name}` {wants}", hint=hint)
