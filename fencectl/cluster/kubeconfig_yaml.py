@@ -1,12 +1,14 @@
 """
 YAML of a kubeconfig, read as Go's parser reads it, with errors that name file and line and never the content.
 
-Two things differ from PyYAML's defaults: dates and base-60 numbers stay text, and numbers such as `12e5` are
-numbers (so an unquoted token of that shape is refused here exactly where kubectl refuses it).
+What differs from PyYAML: dates and base-60 numbers stay text, `12e5` is a number and `y` a boolean (so that an
+unquoted token of that shape is refused exactly where kubectl refuses it), unknown tags are ignored, and a file
+ends with its first document.
 """
 
 from __future__ import annotations
 
+import binascii
 import functools
 import re
 from typing import Any
@@ -15,22 +17,27 @@ from fencectl.core.errors import UsageError
 
 _VIEW_HINT = "`kubectl config view` reads the same file and shows the same error"
 
-_GO_INT = re.compile(r"^(?:[-+]?0b[01_]+|[-+]?0x[0-9a-fA-F_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*))$")
+_GO_INT = re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)$")
+_GO_BOOL = re.compile(r"^(?:y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$")
 _GO_FLOAT = re.compile(
     r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
 
-# Beginnings of libyaml's texts that quote nothing from the file; the rest is only called "not valid YAML".
-_HARMLESS_PROBLEMS = (
-    "mapping values are not allowed",
-    "could not find expected ':'",
-    "did not find expected",
-    "block sequence entries are not allowed",
-    "found unexpected end of stream",
-    "found unexpected document indicator",
-    "control characters are not allowed",
-    "found undefined alias",
-    "did not find the expected",
+# Texts of the parser that quote nothing from the file; of the others not a word is passed on.
+_HARMLESS_PROBLEMS = frozenset(
+    {
+        "mapping values are not allowed in this context",
+        "mapping values are not allowed here",
+        "could not find expected ':'",
+        "did not find expected key",
+        "did not find expected node content",
+        "did not find expected ',' or ']'",
+        "did not find expected ',' or '}'",
+        "did not find expected '-' indicator",
+        "block sequence entries are not allowed in this context",
+        "found unexpected end of stream",
+        "control characters are not allowed",
+    }
 )
 
 
@@ -64,16 +71,54 @@ def _loader_class() -> Any:
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    unwanted = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
-    numbers = {"tag:yaml.org,2002:int": _GO_INT, "tag:yaml.org,2002:float": _GO_FLOAT}
+    replaced = {f"tag:yaml.org,2002:{kind}" for kind in ("timestamp", "value", "int", "float", "bool")}
     resolvers = {
-        first: [(tag, numbers.get(tag, regexp)) for tag, regexp in entries if tag not in unwanted]
+        first: [(tag, regexp) for tag, regexp in entries if tag not in replaced]
         for first, entries in base.yaml_implicit_resolvers.items()
     }
-    for digit in "+-.0123456789":
-        tags = {tag for tag, _ in resolvers.get(digit, ())}
-        resolvers.setdefault(digit, []).extend(item for item in numbers.items() if item[0] not in tags)
-    return type("KubeconfigLoader", (base,), {"yaml_implicit_resolvers": resolvers})
+    for first in "-+.0123456789":
+        resolvers.setdefault(first, []).extend(
+            [("tag:yaml.org,2002:int", _GO_INT), ("tag:yaml.org,2002:float", _GO_FLOAT)]
+        )
+    for first in "yYnNtTfFoO":
+        resolvers.setdefault(first, []).append(("tag:yaml.org,2002:bool", _GO_BOOL))
+    constructors = {
+        **base.yaml_constructors,
+        "tag:yaml.org,2002:int": _number,
+        "tag:yaml.org,2002:float": _number,
+        "tag:yaml.org,2002:bool": lambda _, node: node.value.lower() in ("y", "yes", "true", "on"),
+        "tag:yaml.org,2002:binary": _binary,
+        None: _untagged,
+    }
+    return type(
+        "KubeconfigLoader",
+        (base,),
+        {"yaml_implicit_resolvers": resolvers, "yaml_constructors": constructors},
+    )
+
+
+def _number(_: Any, node: Any) -> float:
+    text = str(node.value).replace("_", "")
+    for read in (lambda: int(text, 0), lambda: int(text, 8), lambda: float(text)):
+        try:
+            return read()
+        except ValueError:
+            continue
+    return float("nan")
+
+
+def _binary(_: Any, node: Any) -> str:
+    return binascii.a2b_base64(node.value).decode("utf-8", errors="replace")
+
+
+def _untagged(loader: Any, node: Any) -> Any:
+    """Go's parser ignores tags that it does not know."""
+    kinds = {
+        "mapping": "tag:yaml.org,2002:map",
+        "sequence": "tag:yaml.org,2002:seq",
+        "scalar": "tag:yaml.org,2002:str",
+    }
+    return loader.yaml_constructors[kinds[node.id]](loader, node)
 
 
 def _broken(error: Any, text: bytes, *, shown: str) -> UsageError:
@@ -84,9 +129,11 @@ def _broken(error: Any, text: bytes, *, shown: str) -> UsageError:
         return UsageError(f"{shown}: {why}", hint=_VIEW_HINT)
     lines = text.decode("utf-8", errors="replace").splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
-    if "cannot start any token" in problem and line[mark.column : mark.column + 1] == "\t":
+    if "\t" in line[: len(line) - len(line.lstrip())]:
         why += " (found a tab)"
-    elif problem.startswith(_HARMLESS_PROBLEMS):
-        # NB: libyaml's texts may end in the offending word, which can be a secret: the first clause is enough.
-        why += f" ({problem.partition(chr(39))[0].strip() if 'alias' in problem else problem})"
+    elif "undefined alias" in problem:
+        # NB: the library names the alias, which may be a secret that happens to begin with `*`.
+        why += " (found an alias that is not defined)"
+    elif problem in _HARMLESS_PROBLEMS:
+        why += f" ({problem})"
     return UsageError(f"{shown} line {mark.line + 1}: {why}", hint=_VIEW_HINT)
