@@ -38,10 +38,7 @@ class Signalled(BaseException):
         self.code = code
 
 
-class _OutputLostError(FencectlError):
-    """The report could not be written: a full disk, for example. What is missing is unknown."""
-
-
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _SIGNALS = {"SIGTERM": ExitCode.TERMINATED, "SIGHUP": ExitCode.HANGUP}
 
 
@@ -70,6 +67,9 @@ def run(command: Callable[[Session], int]) -> int:
             return _unexpected(error, session=session)
         _die_of_broken_pipe()
     except Exception as error:  # noqa: BLE001  the one place where everything ends
+        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+            _tell(_sentences(_output_lost(error), session=session))
+            return ExitCode.UNEXPECTED
         return _unexpected(error, session=session)
     return code
 
@@ -107,18 +107,24 @@ def _take_signals() -> None:
 
 
 def _flush_stdout() -> None:
-    if sys.stdout is None:
-        return
-    try:
+    if sys.stdout is not None:
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise _OutputLostError(
-            "the output could not be written whole",
-            reason=error.strerror,
-            hint="what is missing is not known: run it again",
-        ) from error
+
+
+def _output_lost(error: OSError) -> FencectlError:
+    """
+    Say that the output is not whole, and give up on the rest.
+
+    NB: what is still in the buffer would fail once more when the interpreter ends, with a status of its own.
+    """
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+    return FencectlError(
+        "the output could not be written whole",
+        reason=error.strerror,
+        hint="what is missing is not known: run it again",
+    )
 
 
 def _somebody_reads() -> bool:
@@ -143,11 +149,7 @@ def _die_of_broken_pipe() -> NoReturn:
 def _unexpected(error: Exception, *, session: Session) -> int:
     from fencectl import clihelp
 
-    name = type(error).__name__
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        lines = [f"error: no space left on device ({name})"]
-    else:
-        lines = [f"error: unexpected {name}, please report it"]
+    lines = [f"error: unexpected {type(error).__name__}, please report it"]
     if session.verbosity:
         lines += _traceback(error)
     else:

@@ -56,9 +56,9 @@ Every flag is also read from the environment: FENCECTL_FENCES_EXIT_CODE=1
 Usage: {prog} release [OPTIONS] [FENCE...]
   Print the release commands only, in order. It changes nothing itself.
   {prog} release --context prod >release.sh   then: sh release.sh
-  {prog} release node/worker-2                one fence, if none goes before it
+  {prog} release node/worker-2                one fence, if it may go first
 
-  FENCE                     node/NAME, kind/NAMESPACE/NAME, lease/NAMESPACE/NAME
+  FENCE                     As fences names it: node/NAME, kind/NAMESPACE/NAME
   --holder ID               Only what this holder left (also RUN.ATTEMPT)
   --explain                 Say above each command what it guards and changes
   --shell posix|powershell  Quote commands for this shell [default: posix]
