@@ -164,7 +164,7 @@ def _notes(raw: Raw, *, stray: Mark) -> tuple[str, ...]:
         notes.append(
             f"its annotation `{RECONCILE}: {DISABLED}` is gone"
             if annotations_of(raw).get(RECONCILE) is None
-            else f"its annotation `{RECONCILE}` was changed and stays: that tool's next run refuses a child with one"
+            else f"its annotation `{RECONCILE}` was changed and stays: that tool's next run refuses it"
         )
     if is_deleting(raw):
         notes.append("it is being deleted: what it applied stays behind if it goes while it is suspended")
