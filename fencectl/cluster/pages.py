@@ -69,31 +69,57 @@ def _read_once(reads: Reads, query: ListQuery) -> Listed:
     seen: list[Seen] = []
     has_suspend = False
     malformed: list[str] = []
-    parameters = {**dict(query.selector), "limit": str(query.page_size)}
-    asked = Asked("list", query.kind.resource)
+    token = ""
     while True:
-        answer = reads.get(query.kind.path, asked=asked, query=parameters, accept=query.accept)
-        if answer.status == 410:
-            raise _ExpiredError
-        if answer.status == 404:
+        page = _read_page(reads, query, token)
+        if page is None:
             return Listed(missing=True)
-        try:
-            page = query.decoder.decode(answer.body)
-            for item, obj in page.wholes() if query.whole else ():
-                if query.trim is not None:
-                    query.trim(obj)
-                # NB: items of a list say neither; a single object does, and so does what reads it.
-                whole = {"apiVersion": query.kind.api_version, "kind": query.kind.kind, **obj}
-                seen.append(Seen(ref_of(query.kind, item), whole))
-        except BadPageError as bad:
-            raise ReadFailedError(UNDECODABLE) from bad
         count += page.count
-        items += (item for _, item in page.items)
+        items += page.items
+        seen += page.seen
         has_suspend = has_suspend or page.has_suspend
         malformed += page.malformed
-        if not page.continue_token:
+        token = page.continue_token
+        if not token:
             return Listed(count, tuple(items), tuple(seen), has_suspend, tuple(malformed))
-        parameters["continue"] = page.continue_token
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is kept of one page."""
+
+    count: int
+    items: tuple[Item, ...]
+    seen: tuple[Seen, ...]
+    has_suspend: bool
+    malformed: tuple[str, ...]
+    continue_token: str
+
+
+def _read_page(reads: Reads, query: ListQuery, token: str) -> _Found | None:
+    # NB: nothing of the body may outlive this function, or two pages of each thread would be in memory.
+    parameters = {**dict(query.selector), "limit": str(query.page_size)}
+    if token:
+        parameters["continue"] = token
+    asked = Asked("list", query.kind.resource)
+    answer = reads.get(query.kind.path, asked=asked, query=parameters, accept=query.accept)
+    if answer.status == 410:
+        raise _ExpiredError
+    if answer.status == 404:
+        return None
+    try:
+        page = query.decoder.decode(answer.body)
+        seen: list[Seen] = []
+        for item, obj in page.wholes() if query.whole else ():
+            if query.trim is not None:
+                query.trim(obj)
+            # NB: items of a list say neither; a single object does, and so does what reads it.
+            whole = {"apiVersion": query.kind.api_version, "kind": query.kind.kind, **obj}
+            seen.append(Seen(ref_of(query.kind, item), whole))
+    except BadPageError as bad:
+        raise ReadFailedError(UNDECODABLE) from bad
+    items = tuple(item for _, item in page.items)
+    return _Found(page.count, items, tuple(seen), page.has_suspend, page.malformed, page.continue_token)
 
 
 def ref_of(kind: ListedKind, item: Item) -> ObjectRef:
