@@ -21,7 +21,7 @@ from fencectl.sandbox.managers import ManagerKey, track_update
 from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.resources import Resource, ResourceTable
 from fencectl.sandbox.storage import ObjectName, RaceLost, Storage
-from fencectl.sandbox.strategy import prepare_for_create, prepare_for_update
+from fencectl.sandbox.strategy import default_object, prepare_for_create, prepare_for_update
 from fencectl.sandbox.validation import changed_identity, validate
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
@@ -103,14 +103,17 @@ class Api:
         generated = not metadata.get("name") and bool(metadata.get("generateName"))
         if generated:
             metadata["name"] = metadata["generateName"][:58] + "".join(self.random.choices(_SUFFIX, k=5))
-        obj = prepare_for_create(resource, {**obj, "metadata": metadata})
+        obj = default_object(resource, {**obj, "metadata": metadata})
         target = Target(resource, namespace if resource.namespaced else "", metadata.get("name", ""))
         if managed is None:
             empty = decode_object(resource, {"metadata": {}}).obj
             key: ManagerKey = (options.manager, "Update", resource.api_version, options.subresource)
             obj = track_update(resource, live=empty, new=obj, key=key, now=self.now(), creating=True)
         else:
-            obj["metadata"] = {**obj["metadata"], "managedFields": managed}
+            obj = {**obj, "metadata": {**obj["metadata"], "managedFields": managed}}
+        obj = prepare_for_create(resource, obj)
+        if options.admit:
+            obj = options.admit(resource, obj)
         self._check(resource, obj)
         self._check_namespace(target)
         obj["metadata"] = _ordered_metadata(obj["metadata"])
@@ -159,7 +162,7 @@ class Api:
         except DecodeError as err:
             raise status.bad_request(f"{as_what}: {err}") from err
         if done.unknown:
-            found = [f"unknown field {quote(path)}" for path in sorted(done.unknown)]
+            found = [f"unknown field {quote(path)}" for path in done.unknown]
             if options.validation == "Strict":
                 raise status.bad_request(f"{as_what}: strict decoding error: {', '.join(found)}")
             if options.validation == "Warn":
@@ -181,15 +184,16 @@ class Api:
     ) -> Obj:
         """Change an object; `change` is computed again when another writer was faster."""
         first = True
+        warned = len(options.warnings)
         while True:
             current = self.storage.get(target.resource.key, name=target.key)
             if current is None:
                 raise target.not_found()
-            check_preconditions(target, current, preconditions or {})
-            attempt = WriteOptions(**{name: getattr(options, name) for name in WriteOptions.__slots__})
-            attempt.warnings = []
-            new = self._changed(target, current, change(current), options=attempt, is_put=is_put, tracked=tracked)
-            options.warnings = attempt.warnings
+            if preconditions and preconditions["uid"] != current["metadata"]["uid"]:
+                raise other_uid(target, preconditions["uid"], current["metadata"]["uid"])
+            # NB: a second attempt must not repeat the warnings of the first.
+            del options.warnings[warned:]
+            new = self._changed(target, current, change(current), options=options, is_put=is_put, tracked=tracked)
             if first and self.between:
                 first = False
                 self.between(target, "update")
@@ -205,6 +209,10 @@ class Api:
     ) -> Obj:
         resource = target.resource
         metadata = new["metadata"]
+        if not metadata.get("name"):
+            raise status.bad_request(
+                f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+            )
         if metadata.get("name") != target.name:
             raise status.bad_request(
                 f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({target.name})"
@@ -217,10 +225,11 @@ class Api:
             metadata = {**metadata, "namespace": target.namespace}
             new = {**new, "metadata": metadata}
         self._check_version(target, current, metadata, is_put=is_put)
-        new = prepare_for_update(resource, old=current, new=new, subresource=options.subresource)
+        new = default_object(resource, new)
         if not tracked:
             key: ManagerKey = (options.manager, "Update", resource.api_version, options.subresource)
             new = track_update(resource, live=current, new=new, key=key, now=self.now(), creating=False)
+        new = prepare_for_update(resource, old=current, new=new, subresource=options.subresource)
         self._check(resource, new, old=current)
         new["metadata"] = {
             **_ordered_metadata(new["metadata"]),
@@ -238,6 +247,9 @@ class Api:
                 )
                 raise status.invalid(resource.plural, group=resource.group, name=target.name, causes=[cause])
             return
+        if not given.isdigit():
+            message = f"strconv.ParseUint: parsing {quote(given)}: invalid syntax"
+            raise status.StatusError(500, reason="", message=message)
         if given != current["metadata"]["resourceVersion"]:
             raise target.conflict(status.MODIFIED)
 
@@ -246,7 +258,8 @@ class Api:
         metadata = new["metadata"]
         leaving = metadata.get("deletionTimestamp") and not metadata.get("finalizers")
         if leaving and not (new.get("spec") or {}).get("finalizers") and not self._pod_stays(resource, metadata):
-            return self.storage.delete(resource.key, name=target.key, expected=current)
+            gone = self.storage.delete(resource.key, name=target.key, expected=current)
+            return {**new, "metadata": {**metadata, "resourceVersion": gone["metadata"]["resourceVersion"]}}
         if _same(current, new):
             # NB: a change of nothing is not written: same revision, no event.
             return current
@@ -267,8 +280,9 @@ class Api:
                     f"the name of the object ({obj['metadata'].get('name', '')}) does not match the name on the URL ({target.name})"
                 )
             if obj["metadata"].get("uid"):
-                uid = obj["metadata"]["uid"]
-                raise target.conflict(f"Precondition failed: UID in precondition: {uid}, UID in object meta: ")
+                raise other_uid(target, obj["metadata"]["uid"], "")
+            if obj["metadata"].get("resourceVersion"):
+                raise target.conflict(status.MODIFIED)
             return self.create(target.resource, namespace=target.namespace, sent=obj, options=options), True
         uid = obj["metadata"].get("uid")
         wanted = {"uid": uid} if uid else {}
@@ -348,17 +362,33 @@ def shows_object_when_deleted(resource: Resource) -> bool:
 def check_preconditions(target: Target, current: Obj, wanted: Mapping[str, str]) -> None:
     """Refuse a write that was meant for another object or another revision."""
     metadata = current["metadata"]
-    uid = wanted.get("uid")
+    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
     if uid is not None and uid != metadata["uid"]:
-        raise target.conflict(
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']}). "
+            "The object might have been deleted and then recreated"
         )
-    version = wanted.get("resourceVersion")
-    if version is not None and version != metadata["resourceVersion"]:
-        raise target.conflict(
+    elif version is not None and version != metadata["resourceVersion"]:
+        why = (
             f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
             f"({metadata['resourceVersion']}). The object might have been modified"
         )
+    else:
+        return
+    # NB: here the real server names the kind, not the resource.
+    resource = target.resource
+    raise status.conflict(resource.kind, group=resource.group, name=target.name, why=why)
+
+
+def other_uid(target: Target, wanted: str, have: str) -> status.StatusError:
+    """Refuse a PUT whose body names another uid; the text is the storage's own."""
+    resource = target.resource
+    place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
+    space = f"{target.namespace}/" if target.namespace else ""
+    return target.conflict(
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{space}{target.name}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {have}"
+    )
 
 
 def _same(old: Obj, new: Obj) -> bool:

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencectl.sandbox.gojson import Obj, kind_of, quote
+from fencectl.sandbox.gojson import Obj, kind_of, plain, quote
 from fencectl.sandbox.resources import OBJECT_META, Resource
 from fencectl.sandbox.schema import Type
 
@@ -38,7 +38,7 @@ def decode_object(resource: Resource, sent: Obj) -> Decoded:
     """Return `sent` as the resource's type would read and write it."""
     done = Decoded({})
     if resource.custom:
-        done.obj = _custom(resource, sent, unknown=done.unknown)
+        done.obj = plain(_custom(resource, sent, unknown=done.unknown))
     else:
         done.obj = _struct(resource.type, sent, path="", unknown=done.unknown)
     done.obj["apiVersion"] = resource.api_version
@@ -104,17 +104,25 @@ def fill_defaults(shape: Type, value: Any) -> Any:
 def _struct(shape: Type, value: Any, *, path: str, unknown: list[str], go_name: str = "") -> Obj:
     if not isinstance(value, dict):
         raise DecodeError(_mismatch(value, path=path, parent=go_name, go_type=f"v1.{shape.name}"))
-    out: Obj = {}
-    # NB: in the order of the type, as Go writes it, so that a read shows fields in a stable order.
-    for name, known in shape.fields.items():
+    read: Obj = {}
+    # NB: read in the order of the text, so that findings come in the server's order …
+    for name, item in value.items():
         below = f"{path}.{name}" if path else name
-        if name not in value or value[name] is None:
+        if name in shape.fields:
+            if item is not None:
+                read[name] = _value(shape.fields[name].type, item, path=below, unknown=unknown, parent=shape.name)
+        elif not shape.keeps_unknown:
+            unknown.append(below)
+    out: Obj = {}
+    # … but written in the order of the type, as Go does.
+    for name, known in shape.fields.items():
+        if name not in read:
             if known.default is not None:
                 out[name] = known.default
             elif known.always:
                 out[name] = _empty(known.type, pointer=known.pointer)
             continue
-        item = _value(known.type, value[name], path=below, unknown=unknown, parent=shape.name)
+        item = read[name]
         # NB: through Go, an empty string, false, 0, [] or {} is the same as absent, unless it is a pointer.
         if not known.always and (item is None or (not known.pointer and item in (0, "", [], {}))):
             if known.default is not None:
@@ -123,12 +131,8 @@ def _struct(shape: Type, value: Any, *, path: str, unknown: list[str], go_name: 
         if known.pointer and not known.always and item in ([], {}) and known.type.kind in ("list", "map"):
             continue
         out[name] = item
-    for name in value:
-        if name not in shape.fields:
-            if shape.keeps_unknown:
-                out[name] = value[name]
-            else:
-                unknown.append(f"{path}.{name}" if path else name)
+    if shape.keeps_unknown:
+        out.update({name: plain(item) for name, item in value.items() if name not in shape.fields})
     return out
 
 
@@ -146,7 +150,7 @@ def _empty(shape: Type, *, pointer: bool) -> Any:
 def _value(shape: Type, value: Any, *, path: str, unknown: list[str], parent: str) -> Any:
     kind = shape.kind
     if kind == "any" or value is None:
-        return value
+        return plain(value)
     if kind == "struct":
         return _struct(shape, value, path=path, unknown=unknown, go_name=parent)
     if kind == "map":
@@ -157,7 +161,8 @@ def _value(shape: Type, value: Any, *, path: str, unknown: list[str], parent: st
         assert below is not None
         return {
             key: _element(below, item, path=f"{path}.{key}" if below.kind == "struct" else path, unknown=unknown, parent=parent)
-            for key, item in value.items()
+            # NB: sorted, as Go writes maps.
+            for key, item in sorted(value.items())
         }
     if kind == "list":
         if not isinstance(value, list):
@@ -193,15 +198,33 @@ def _scalar(kind: str, value: Any, *, path: str, parent: str) -> Any:
     elif kind == "number":
         fits = isinstance(value, int | float) and not isinstance(value, bool)
     elif kind == "time":
-        return _time(value, micro=False)
+        return _time(value, path=path, parent=parent, micro=False)
     elif kind == "microtime":
-        return _time(value, micro=True)
+        return _time(value, path=path, parent=parent, micro=True)
     else:
         fits = isinstance(value, str | int | float) and not isinstance(value, bool)
         return str(value) if fits and kind == "quantity" else value
     if not fits:
         raise DecodeError(_mismatch(value, path=path, parent=parent, go_type=_GO_TYPES[kind]))
     return value
+
+
+def wrong_scalar(shape: Type, value: Any) -> str:
+    """Return the Go type of the first scalar that does not fit, or nothing."""
+    if shape.kind in _GO_TYPES and value is not None:
+        try:
+            _scalar(shape.kind, value, path="", parent="")
+        except DecodeError:
+            return _GO_TYPES[shape.kind]
+        return ""
+    if shape.kind == "struct" and isinstance(value, dict):
+        return next(
+            filter(None, (wrong_scalar(known.type, value[name]) for name, known in shape.fields.items() if name in value)), ""
+        )
+    if shape.item is None:
+        return ""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next(filter(None, (wrong_scalar(shape.item, item) for item in items)), "")
 
 
 def _mismatch(value: Any, *, path: str, parent: str, go_type: str) -> str:
@@ -211,9 +234,9 @@ def _mismatch(value: Any, *, path: str, parent: str, go_type: str) -> str:
     return f"json: cannot unmarshal {kind_of(value)} into {place}"
 
 
-def _time(value: Any, *, micro: bool) -> Any:
+def _time(value: Any, *, path: str, parent: str, micro: bool) -> Any:
     if not isinstance(value, str):
-        raise DecodeError(f"json: cannot unmarshal {kind_of(value)} into Go value of type string")
+        raise DecodeError(_mismatch(value, path=path, parent=parent, go_type="string"))
     layout = _MICRO_LAYOUT if micro else _TIME_LAYOUT
     found = _TIME.match(value)
     if not found:

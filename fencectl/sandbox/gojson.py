@@ -30,13 +30,22 @@ def encode_bytes(value: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` with what Go could not keep replaced: whole floats, lone surrogates."""
+    """Return `value` with whole floats as integers: a number without a type is written without `.0`."""
     if isinstance(value, dict):
-        return {plain(key): plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return int(value)
+    return value
+
+
+def _sane(value: Any) -> Any:
+    """Replace lone surrogates, as Go's decoder does."""
+    if isinstance(value, dict):
+        return {_sane(key): _sane(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_sane(item) for item in value]
     if isinstance(value, str) and _LONE_SURROGATE.search(value):
         return _LONE_SURROGATE.sub("\ufffd", value)
     return value
@@ -55,7 +64,7 @@ def decode(text: str | bytes) -> Any:
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     try:
-        return plain(json.loads(text, parse_constant=_refuse_constant))
+        return _sane(json.loads(text, parse_constant=_refuse_constant))
     except json.JSONDecodeError as err:
         raise NotJsonError(_go_syntax_error(text, err.pos)) from err
     except RecursionError as err:

@@ -196,6 +196,8 @@ class Handler:
         namespace = action.namespace if resource.namespaced else ""
         if action.name and resource.namespaced and not namespace:
             raise status.path_not_found()
+        if action.verb in ("create", "deletecollection") and resource.namespaced and not namespace:
+            raise status.method_not_allowed()
         target = Target(resource, namespace, action.name)
         verbs: dict[str, Callable[[Request, Target, Action], Response]] = {
             "get": self._verbs.get,

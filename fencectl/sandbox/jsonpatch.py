@@ -169,7 +169,18 @@ def _apply(document: Any, operation: dict[str, Any]) -> int:
         where, key = _find(document, _text(operation, "path"))
         _add(where, key, moved)
         return size
-    where, key = _find(document, _text(operation, "path"))
+    path = _text(operation, "path")
+    if path == "" and name == "replace":
+        if not isinstance(value, dict):
+            raise PatchFailed
+        document.clear()
+        document.update(_copy(value))
+        return 0
+    if path == "" and name == "test":
+        if not _equal(document, value):
+            raise PatchFailed
+        return 0
+    where, key = _find(document, path)
     if name == "add":
         _add(where, key, _copy(value))
     elif name == "remove":

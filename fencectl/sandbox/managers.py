@@ -85,7 +85,7 @@ def track_update(
         return with_managers(new, Managers())
     changes = compare(resource.type, _bare(live), _bare(new))
     owned = changes.without(reset_paths(resource, key[3]))
-    gone = frozenset(changes.removed)
+    gone = frozenset(owned.removed)
     taken = frozenset(owned.added | owned.modified)
     before = dict(base.sets)
     for other in list(base.sets):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from fencectl.sandbox.gojson import quote
+from fencectl.sandbox.gojson import Obj, quote
+from fencectl.sandbox.resources import Resource
 from fencectl.sandbox.status import Cause, bad_request, invalid
 
 MAX_MANAGER = 128
@@ -21,6 +22,8 @@ class WriteOptions:
     force: bool = False
     subresource: str = ""
     warnings: list[str] = field(default_factory=list)
+    # What admission adds to a new object; the writer does not own it.
+    admit: Callable[[Resource, Obj], Obj] | None = None
 
 
 def read_options(query: Mapping[str, str], *, user_agent: str, kind: str, is_apply: bool = False) -> WriteOptions:
@@ -29,7 +32,7 @@ def read_options(query: Mapping[str, str], *, user_agent: str, kind: str, is_app
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
         causes.append(
-            Cause("FieldValueNotSupported", f'Unsupported value: {quote(dry_run)}: supported values: "All"', "dryRun")
+            Cause("FieldValueNotSupported", f'Unsupported value: [{quote(dry_run)}]: supported values: "All"', "dryRun")
         )
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in ("Strict", "Warn", "Ignore"):

@@ -8,7 +8,7 @@ from typing import Any
 from fencectl.sandbox import status
 from fencectl.sandbox.api import Api, Target
 from fencectl.sandbox.apply import apply_config
-from fencectl.sandbox.decode import DecodeError, decode_object
+from fencectl.sandbox.decode import DecodeError, decode_object, wrong_scalar
 from fencectl.sandbox.gojson import NotJsonError, Obj, decode, duplicate_fields, encode, kind_of, quote, show
 from fencectl.sandbox.jsonpatch import (
     MAX_OPERATIONS,
@@ -61,17 +61,31 @@ def _finish(
     resource: Resource, patched: Obj, *, shown: Callable[[], str], found: list[str], options: WriteOptions
 ) -> Obj:
     """Decode the patched object; what cannot be decoded is the 422 that quotes the object."""
+    api_version, kind = patched.get("apiVersion"), patched.get("kind")
+    if not resource.custom and (kind or resource.kind, api_version or resource.api_version) != (
+        resource.kind,
+        resource.api_version,
+    ):
+        raise status.undecodable(shown(), why=unregistered(str(api_version), str(kind)))
     try:
         done = decode_object(resource, patched)
     except DecodeError as err:
         raise status.undecodable(shown(), why=str(err)) from err
-    problems = found + [f"unknown field {quote(path)}" for path in sorted(done.unknown)]
+    problems = found + [f"unknown field {quote(path)}" for path in done.unknown]
     if problems and options.validation == "Strict":
         raise status.undecodable(shown(), why=f"strict decoding error: {', '.join(problems)}")
     if problems and options.validation == "Warn":
         options.warnings += problems
     done.obj.setdefault("metadata", {})
     return done.obj
+
+
+def unregistered(api_version: str, kind: str) -> str:
+    """Say, as the real server does, that it knows no such kind."""
+    return (
+        f"no kind {quote(kind)} is registered for version {quote(api_version)} in scheme "
+        '"pkg/runtime/scheme.go:111"'
+    )
 
 
 def _json_change(text: str, resource: Resource, *, options: WriteOptions) -> Callable[[Obj], Obj]:
@@ -115,6 +129,10 @@ def _strategic_change(decoded: Any, resource: Resource, *, options: WriteOptions
                 f"json: cannot unmarshal {kind_of(decoded)} into Go value of type map[string]interface {{}}"
             )
         patched = merge_strategic(resource.type, current, decoded)
+        wrong = wrong_scalar(resource.type, patched)
+        if wrong:
+            # NB: this door converts maps without JSON between, and complains in other words.
+            raise status.undecodable(quote(show(decoded)), why=f"unrecognized type: {wrong}")
         return _finish(resource, patched, shown=lambda: quote(show(decoded)), found=[], options=options)
 
     return change

@@ -8,27 +8,13 @@ from typing import Any
 
 from fencectl.sandbox.gojson import Obj, encode, quote
 from fencectl.sandbox.resources import Resource
-from fencectl.sandbox.status import bad_request
+from fencectl.sandbox.status import StatusError, bad_request
+from fencectl.sandbox.validation import label_key_problems, label_value_problems
 
 Matcher = Callable[[Obj], bool]
 
-_SET = re.compile(r"^\s*(?P<key>[^\s=!,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)\s*$")
-_EQUAL = re.compile(r"^\s*(?P<key>[^\s=!<>,()]+)\s*(?P<op>==|=|!=|>|<)\s*(?P<value>[^\s=!<>,()]*)\s*$")
-_EXISTS = re.compile(r"^\s*(?P<not>!?)\s*(?P<key>[^\s=!<>,()]+)\s*$")
-_KEY = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
-_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")
-
-
-def _split(selector: str) -> list[str]:
-    """Split at the commas that are not inside parentheses."""
-    parts, depth, start = [], 0, 0
-    for index, character in enumerate(selector):
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            parts.append(selector[start:index])
-            start = index + 1
-    parts.append(selector[start:])
-    return parts
+_TOKEN = re.compile(r"[ \t\n\r]*(?P<text>[=!<>]{1,2}|[(),]|[^\s=!<>(),]+|$)")
+_OPERATORS = ("=", "==", "!=", ">", "<", "in", "notin")
 
 
 def labels_of(obj: Obj) -> dict[str, str]:
@@ -37,61 +23,136 @@ def labels_of(obj: Obj) -> dict[str, str]:
 
 def label_matcher(selector: str) -> Matcher:
     """Compile a label selector; a malformed one is a 400."""
-    if not selector.strip():
-        return lambda obj: True
-    tests = [_label_test(part, selector=selector) for part in _split(selector)]
+    tests = _Parser(selector).requirements()
     return lambda obj: all(test(labels_of(obj)) for test in tests)
 
 
-def _label_test(part: str, *, selector: str) -> Callable[[dict[str, str]], bool]:
-    found = _SET.match(part)
-    if found:
-        key, values = found["key"], {value.strip() for value in found["values"].split(",")}
-        _check(key, *values, selector=selector)
-        if found["op"] == "in":
+LabelTest = Callable[[dict[str, str]], bool]
+
+
+class _Parser:
+    """Reads a label selector, and stumbles over the same token as the server does."""
+
+    def __init__(self, selector: str) -> None:
+        self._tokens = _tokens(selector)
+        self._at = 0
+
+    def _peek(self) -> str:
+        return self._tokens[self._at]
+
+    def _next(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def requirements(self) -> list[LabelTest]:
+        tests: list[LabelTest] = []
+        while True:
+            token = self._peek()
+            if not token:
+                return tests
+            if token != "!" and not _is_word(token):
+                raise bad_request(f"found '{token}', expected: !, identifier, or 'end of string'")
+            tests.append(self._requirement())
+            token = self._next()
+            if not token:
+                return tests
+            if token != ",":
+                raise bad_request(f"found '{token}', expected: ',' or 'end of string'")
+            token = self._peek()
+            if token != "!" and not _is_word(token):
+                raise bad_request(f"found '{token}', expected: identifier after ','")
+
+    def _refuse(self, why: str) -> StatusError:
+        return bad_request(f"unable to parse requirement: {why}")
+
+    def _requirement(self) -> LabelTest:
+        key = self._next()
+        absent = key == "!"
+        if absent:
+            key = self._next()
+        if not _is_word(key):
+            raise self._refuse(f"found '{key}', expected: identifier")
+        self._check([f"<nil>: {text}" for text in label_key_problems(key)])
+        if self._peek() in ("", ","):
+            return (lambda labels: key not in labels) if absent else (lambda labels: key in labels)
+        operator = self._next()
+        if operator not in _OPERATORS:
+            raise self._refuse(f"found '{operator}', expected: in, notin, =, ==, !=, >, <")
+        values = self._values() if operator in ("in", "notin") else [self._value()]
+        for index, value in enumerate(sorted(values)):
+            self._check([f"values[{index}][{key}]: {text}" for text in label_value_problems(value)])
+        if operator in ("in", "=", "=="):
             return lambda labels: labels.get(key) in values
-        return lambda labels: labels.get(key) not in values
-    found = _EQUAL.match(part)
-    if found:
-        key, value, op = found["key"], found["value"], found["op"]
-        _check(key, value, selector=selector)
-        if op == "!=":
-            return lambda labels: labels.get(key) != value
-        if op in "<>":
-            return _number_test(key, op, value)
-        return lambda labels: labels.get(key) == value
-    found = _EXISTS.match(part)
-    if found:
-        key = found["key"]
-        _check(key, selector=selector)
-        return (lambda labels: key not in labels) if found["not"] else (lambda labels: key in labels)
-    raise bad_request(f"unable to parse requirement: found '{part.strip()}', expected: identifier")
+        if operator in ("notin", "!="):
+            return lambda labels: key not in labels or labels[key] not in values
+        return self._number(key, operator, values[0])
+
+    def _check(self, problems: list[str]) -> None:
+        if problems:
+            raise self._refuse(problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]")
+
+    def _number(self, key: str, operator: str, value: str) -> LabelTest:
+        if not _NUMBER.fullmatch(value):
+            why = "for 'Gt', 'Lt' operators, the value must be an integer"
+            raise self._refuse(f"values[0]: Invalid value: {quote(value)}: {why}")
+        limit = int(value)
+
+        def test(labels: dict[str, str]) -> bool:
+            have = labels.get(key, "")
+            if not _NUMBER.fullmatch(have):
+                return False
+            return int(have) > limit if operator == ">" else int(have) < limit
+
+        return test
+
+    def _value(self) -> str:
+        if self._peek() in ("", ","):
+            return ""
+        token = self._next()
+        if not _is_word(token):
+            raise self._refuse(f"found '{token}', expected: identifier")
+        return token
+
+    def _values(self) -> list[str]:
+        token = self._next()
+        if token != "(":
+            raise self._refuse(f"found '{token}' expected: '('")
+        values: list[str] = []
+        word = ""
+        while True:
+            token = self._next()
+            if token == ")":
+                return [*values, word]
+            if token == ",":
+                values.append(word)
+                word = ""
+            elif _is_word(token):
+                word = token
+                if self._peek() not in (",", ")"):
+                    raise self._refuse(f"found '{self._peek()}', expected: ',' or ')'")
+            else:
+                raise self._refuse(f"found '{token}', expected: ',', or identifier")
 
 
-def _number_test(key: str, op: str, value: str) -> Callable[[dict[str, str]], bool]:
-    limit = int(value)
-
-    def test(labels: dict[str, str]) -> bool:
-        have = labels.get(key, "")
-        if not re.fullmatch(r"-?\d+", have):
-            return False
-        return int(have) > limit if op == ">" else int(have) < limit
-
-    return test
+_NUMBER = re.compile(r"[-+]?\d+")
 
 
-def _check(key: str, *values: str, selector: str) -> None:
-    if not _KEY.match(key):
-        raise bad_request(
-            f"unable to parse requirement: <nil>: Invalid value: {quote(key)}: name part must consist of alphanumeric "
-            "characters, '-', '_' or '.', and must start and end with an alphanumeric character"
-        )
-    for value in values:
-        if not _VALUE.match(value):
-            raise bad_request(
-                f"unable to parse requirement: values[0][{key}]: Invalid value: {quote(value)}: a valid label must be an "
-                "empty string or consist of alphanumeric characters, '-', '_' or '.'"
-            )
+def _is_word(token: str) -> bool:
+    return bool(token) and token[0] not in "=!<>(),"
+
+
+def _tokens(selector: str) -> list[str]:
+    """Split a selector; the last token is empty, the end of the string."""
+    out = []
+    for found in _TOKEN.finditer(selector):
+        text = found["text"]
+        if len(text) == 2 and text[0] in "=!<>" and text not in ("==", "!="):
+            out += list(text)
+        else:
+            out.append(text)
+        if not text:
+            break
+    return out
 
 
 def selector_matcher(selector: Any) -> Callable[[dict[str, str]], bool]:
@@ -128,7 +189,7 @@ def field_matcher(selector: str, *, resource: Resource) -> Matcher:
     for part in selector.split(","):
         found = re.match(r"^(?P<key>[^=!]+)(?P<op>==|=|!=)(?P<value>.*)$", part)
         if not found:
-            raise bad_request(f'invalid selector: {quote(selector)}; can\'t understand {quote(part)}')
+            raise bad_request(f"invalid selector: '{selector}'; can't understand '{part}'")
         key, value, negative = found["key"], found["value"], found["op"] == "!="
         _check_field(key, resource=resource)
         tests.append(lambda obj, key=key, value=value, negative=negative: (field_text(obj, key) == value) != negative)  # type: ignore[misc]

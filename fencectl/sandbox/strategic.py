@@ -47,7 +47,8 @@ def merge_strategic(shape: Type, live: Any, patch: Obj) -> Obj:
             out[key] = _merge_value(_field(shape, key), out.get(key), value)
     for key, order in orders.items():
         if isinstance(out.get(key), list):
-            out[key] = _ordered(_field(shape, key), out[key], order)
+            before = (live or {}).get(key) or []
+            out[key] = _ordered(_field(shape, key).merge_key, out[key], order=order, before=before)
     return out
 
 
@@ -61,10 +62,12 @@ def _merge_value(known: Field, live: Any, value: Any) -> Any:
     if isinstance(value, dict):
         return merge_strategic(known.type, live, value)
     if isinstance(value, list) and known.merge_key is not None:
+        before = list(live or [])
         if known.merge_key == "":
-            have = list(live or [])
-            return have + [item for item in value if item not in have]
-        return _merge_list(known, list(live or []), value)
+            merged = before + [item for item in value if item not in before]
+        else:
+            merged = _merge_list(known, before, value)
+        return _ordered(known.merge_key, merged, order=value, before=before)
     if isinstance(value, list):
         return [item for item in value if not (isinstance(item, dict) and _DIRECTIVE in item and len(item) == 1)]
     return value
@@ -90,14 +93,23 @@ def _merge_list(known: Field, live: list[Any], patch: list[Any]) -> list[Any]:
     return out
 
 
-def _ordered(known: Field, items: list[Any], order: list[Any]) -> list[Any]:
-    """Put the items that `order` names in its order; the others stay relative to their neighbours."""
-    key = known.merge_key or ""
+def _ordered(key: str | None, items: list[Any], *, order: list[Any], before: list[Any]) -> list[Any]:
+    """
+    Put the items that `order` names in its order, and the others where they stood among them.
+
+    An item that was not there before comes ahead of those that only the server had.
+    """
 
     def name(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    rank = {name(item): index for index, item in enumerate(order)}
-    named = sorted((item for item in items if name(item) in rank), key=lambda item: rank[name(item)])
-    rest = iter(named)
-    return [next(rest) if name(item) in rank else item for item in items]
+    rank = [name(item) for item in order]
+    place = [name(item) for item in before]
+    named = sorted((item for item in items if name(item) in rank), key=lambda item: rank.index(name(item)))
+    others = [item for item in items if name(item) not in rank]
+    out = []
+    while named and others:
+        both = name(named[0]) in place and name(others[0]) in place
+        first = others if both and place.index(name(others[0])) < place.index(name(named[0])) else named
+        out.append(first.pop(0))
+    return [*out, *named, *others]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable
 from typing import Any
 
 from fencectl.sandbox.decode import fill_defaults
@@ -11,44 +13,76 @@ from fencectl.sandbox.resources import Resource
 OPEN_STATUS_ON_CREATE = {"Node"}
 
 
+def default_object(resource: Resource, obj: Obj) -> Obj:
+    """Fill in the defaults of a kind. Whoever sends an object owns its defaults as well."""
+    if resource.custom:
+        return dict(fill_defaults(resource.type, obj))
+    defaults = _DEFAULTS.get(resource.kind)
+    return defaults(obj) if defaults else obj
+
+
 def prepare_for_create(resource: Resource, obj: Obj) -> Obj:
-    """Return a new object as its kind starts."""
+    """Return a new object as its kind starts: nobody's fields, such as its first status."""
     out = dict(obj)
     if "status" in resource.subresources and resource.kind not in OPEN_STATUS_ON_CREATE:
         out.pop("status", None)
-    if resource.custom:
-        out = fill_defaults(resource.type, out)
+        if resource.custom:
+            out = dict(fill_defaults(resource.type, out))
+    if resource.kind in _FIRST_STATUS:
+        out["status"] = dict(_FIRST_STATUS[resource.kind])
+    if resource.kind == "Pod":
+        out["status"]["qosClass"] = _qos(out["spec"])
+    if resource.kind == "Namespace":
+        # Its controller takes this off when the namespace is empty.
+        out["spec"] = {"finalizers": ["kubernetes"]}
+    metadata = {key: value for key, value in out["metadata"].items() if key != "generation"}
     if resource.has_generation:
-        out["metadata"] = {**out["metadata"], "generation": 1}
-    else:
-        out["metadata"] = {key: value for key, value in out["metadata"].items() if key != "generation"}
-    prepare = _ON_CREATE.get(resource.kind)
-    return prepare(out) if prepare else out
+        metadata["generation"] = 1
+    out["metadata"] = metadata
+    return _normalised(resource, out)
+
+
+def _normalised(resource: Resource, obj: Obj) -> Obj:
+    """Do what a kind does to its objects at every write."""
+    if resource.kind == "Secret":
+        return _secret(obj)
+    if resource.kind == "Lease":
+        # NB: both are dropped unless a feature is on that is off by default.
+        spec = {key: value for key, value in (obj.get("spec") or {}).items() if key not in ("strategy", "preferredHolder")}
+        return {**obj, "spec": spec}
+    return obj
 
 
 def _namespace(obj: Obj) -> Obj:
     name = obj["metadata"].get("name", "")
     labels = {**(obj["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": name}
-    metadata = {**obj["metadata"], "labels": labels}
-    return {**obj, "metadata": metadata, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
+    return {**obj, "metadata": {**obj["metadata"], "labels": labels}}
 
 
 def _pod(obj: Obj) -> Obj:
+    spec = {**_pod_spec(obj.get("spec") or {}), "enableServiceLinks": True}
+    spec |= {"preemptionPolicy": "PreemptLowerPriority", "priority": 0}
+    return {**obj, "spec": {**spec, **{key: obj["spec"][key] for key in spec if key in _PLAIN_POD and key in obj["spec"]}}}
+
+
+_PLAIN_POD = ("enableServiceLinks", "preemptionPolicy", "priority")
+
+
+def _pod_spec(given: Obj) -> Obj:
     spec = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
         "dnsPolicy": "ClusterFirst",
         "securityContext": {},
         "schedulerName": "default-scheduler",
-        "enableServiceLinks": True,
-        "preemptionPolicy": "PreemptLowerPriority",
-        "priority": 0,
-        **obj.get("spec", {}),
+        **given,
     }
     if spec.get("serviceAccountName"):
         spec["serviceAccount"] = spec["serviceAccountName"]
-    spec["containers"] = [_container(item) for item in spec.get("containers") or []]
-    return {**obj, "spec": spec, "status": {"phase": "Pending", "qosClass": _qos(spec)}}
+    for name in ("containers", "initContainers"):
+        if spec.get(name):
+            spec[name] = [_container(item) for item in spec[name]]
+    return spec
 
 
 def _container(container: Obj) -> Obj:
@@ -64,7 +98,7 @@ def _container(container: Obj) -> Obj:
 
 
 def _qos(spec: Obj) -> str:
-    resources = [item.get("resources") or {} for item in spec["containers"]]
+    resources = [item.get("resources") or {} for item in spec.get("containers") or ()]
     if not any(item.get("requests") or item.get("limits") for item in resources):
         return "BestEffort"
     full = all(
@@ -76,8 +110,6 @@ def _qos(spec: Obj) -> str:
 
 
 def _secret(obj: Obj) -> Obj:
-    import base64
-
     out = {"type": "Opaque", **obj}
     plain = out.pop("stringData", None)
     if plain:
@@ -86,90 +118,105 @@ def _secret(obj: Obj) -> Obj:
     return out
 
 
-def _replicated(obj: Obj) -> Obj:
-    spec = {"replicas": 1, **obj.get("spec", {})}
-    return {**obj, "spec": _with_template(spec)}
+def _secret_type(obj: Obj) -> Obj:
+    return {**obj, "type": obj.get("type") or "Opaque"}
 
 
-def _with_template(spec: Obj) -> Obj:
+def _with_template(obj: Obj, **defaults: Any) -> Obj:
+    spec = {**defaults, **(obj.get("spec") or {})}
     template = spec.get("template") or {}
-    pod = _pod({"spec": template.get("spec") or {}})["spec"]
-    for name in ("enableServiceLinks", "preemptionPolicy", "priority"):
-        if name not in (template.get("spec") or {}):
-            pod.pop(name)
-    return {**spec, "template": {**template, "spec": pod}}
+    return {**obj, "spec": {**spec, "template": {**template, "spec": _pod_spec(template.get("spec") or {})}}}
 
 
 def _deployment(obj: Obj) -> Obj:
-    out = _replicated(obj)
-    out["spec"] = {"revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, **out["spec"]}
+    out = _with_template(obj, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
     strategy = out["spec"].get("strategy") or {}
     if strategy.get("type", "RollingUpdate") == "RollingUpdate":
         rolling = {"maxUnavailable": "25%", "maxSurge": "25%", **(strategy.get("rollingUpdate") or {})}
         strategy = {"type": "RollingUpdate", "rollingUpdate": rolling}
     out["spec"]["strategy"] = strategy
-    return {**out, "status": {}}
+    return out
 
 
 def _stateful_set(obj: Obj) -> Obj:
-    out = _replicated(obj)
-    spec = {"podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10, **out["spec"]}
-    spec["updateStrategy"] = spec.get("updateStrategy") or {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
-    return {**out, "spec": spec, "status": {"replicas": 0, "availableReplicas": 0}}
+    out = _with_template(obj, replicas=1, podManagementPolicy="OrderedReady", revisionHistoryLimit=10)
+    retention = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    out["spec"].setdefault("persistentVolumeClaimRetentionPolicy", retention)
+    if not out["spec"].get("updateStrategy"):
+        out["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    return out
 
 
 def _daemon_set(obj: Obj) -> Obj:
-    spec = _with_template(obj.get("spec", {}))
-    spec["updateStrategy"] = spec.get("updateStrategy") or {
-        "type": "RollingUpdate",
-        "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0},
-    }
-    numbers = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
-    return {**obj, "spec": {"revisionHistoryLimit": 10, **spec}, "status": dict.fromkeys(numbers, 0)}
-
-
-def _replica_set(obj: Obj) -> Obj:
-    return {**_replicated(obj), "status": {"replicas": 0}}
+    out = _with_template(obj, revisionHistoryLimit=10)
+    if not out["spec"].get("updateStrategy"):
+        out["spec"]["updateStrategy"] = {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0},
+        }
+    return out
 
 
 def _job(obj: Obj) -> Obj:
-    spec = {
-        "parallelism": 1,
-        "completions": 1,
-        "backoffLimit": 6,
-        "completionMode": "NonIndexed",
-        "suspend": False,
-        "podReplacementPolicy": "TerminatingOrFailed",
-        **_with_template(obj.get("spec", {})),
-    }
-    return {**obj, "spec": spec, "status": {}}
-
-
-def _budget(obj: Obj) -> Obj:
-    names = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-    return {**obj, "status": dict.fromkeys(names, 0)}
+    return _with_template(
+        obj,
+        parallelism=1,
+        completions=1,
+        backoffLimit=6,
+        completionMode="NonIndexed",
+        suspend=False,
+        podReplacementPolicy="TerminatingOrFailed",
+        manualSelector=False,
+    )
 
 
 def _service(obj: Obj) -> Obj:
-    spec = {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster", **obj.get("spec", {})}
+    spec = {
+        "type": "ClusterIP",
+        "sessionAffinity": "None",
+        "internalTrafficPolicy": "Cluster",
+        **(obj.get("spec") or {}),
+    }
     spec["ports"] = [
         {"protocol": "TCP", **port, "targetPort": port.get("targetPort", port.get("port"))}
         for port in spec.get("ports") or []
     ]
-    return {**obj, "spec": spec, "status": {"loadBalancer": {}}}
+    return {**obj, "spec": spec}
 
 
-_ON_CREATE: dict[str, Any] = {
+def _node(obj: Obj) -> Obj:
+    state = obj.get("status") or {}
+    if state.get("capacity") and not state.get("allocatable"):
+        return {**obj, "status": {**state, "allocatable": state["capacity"]}}
+    return obj
+
+
+_DEFAULTS: dict[str, Callable[[Obj], Obj]] = {
+    "Node": _node,
     "Namespace": _namespace,
     "Pod": _pod,
-    "Secret": _secret,
+    "Secret": _secret_type,
     "Deployment": _deployment,
     "StatefulSet": _stateful_set,
     "DaemonSet": _daemon_set,
-    "ReplicaSet": _replica_set,
+    "ReplicaSet": lambda obj: _with_template(obj, replicas=1),
     "Job": _job,
-    "PodDisruptionBudget": _budget,
     "Service": _service,
+}
+_FIRST_STATUS: dict[str, Obj] = {
+    "Namespace": {"phase": "Active"},
+    "Pod": {"phase": "Pending"},
+    "Deployment": {},
+    "StatefulSet": {"replicas": 0, "availableReplicas": 0},
+    "DaemonSet": dict.fromkeys(
+        ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+    ),
+    "ReplicaSet": {"replicas": 0},
+    "Job": {},
+    "PodDisruptionBudget": dict.fromkeys(
+        ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0
+    ),
+    "Service": {"loadBalancer": {}},
 }
 
 
@@ -187,17 +234,15 @@ def prepare_for_update(resource: Resource, *, old: Obj, new: Obj, subresource: s
     elif "status" in resource.subresources:
         _put_back(out, old, "status")
     if resource.custom:
-        out = fill_defaults(resource.type, out)
-    if resource.kind == "Secret":
-        out = _secret(out)
+        out = dict(fill_defaults(resource.type, out))
+    out = _normalised(resource, out)
     metadata = dict(out["metadata"])
-    for name in ("uid", "creationTimestamp", "generateName", "selfLink"):
+    for name in ("uid", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        # NB: an update can leave these out, but never remove them.
         if not metadata.get(name) and old["metadata"].get(name):
             metadata[name] = old["metadata"][name]
-    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
-        metadata.pop(name, None)
-        if name in old["metadata"]:
-            metadata[name] = old["metadata"][name]
+    for name in ("generation", "creationTimestamp"):
+        _put_back(metadata, old["metadata"], name)
     if resource.has_generation and _spec_changed(resource, old, out):
         metadata["generation"] = int(old["metadata"].get("generation", 0)) + 1
     out["metadata"] = {key: value for key, value in metadata.items() if value is not None}

@@ -22,7 +22,7 @@ NamespaceStatus phase s; conditions [any] @map:type ~type
 Namespace apiVersion s; kind s; metadata ObjectMeta; spec NamespaceSpec; status NamespaceStatus
 Taint key s !; value s; effect s !; timeAdded T *
 NodeSpec podCIDR s; podCIDRs [s] @set ~; providerID s; unschedulable b; taints [Taint] @atomic; configSource any *; externalID s
-NodeCondition type s !; status s !; lastHeartbeatTime T; lastTransitionTime T; reason s; message s
+NodeCondition type s !; status s !; lastHeartbeatTime T !; lastTransitionTime T !; reason s; message s
 NodeAddress type s !; address s !
 DaemonEndpoint Port i !
 NodeDaemonEndpoints kubeletEndpoint DaemonEndpoint
@@ -47,7 +47,7 @@ Container name s !; image s; command [s]; args [s]; workingDir s; ports [Contain
 Volume name s !; ...
 Toleration key s; operator s; value s; effect s; tolerationSeconds l *
 PodSpec volumes [Volume] @map:name ~name ~!; initContainers [Container] @map:name ~name; containers [Container] @map:name ~name !; ephemeralContainers [Container] @map:name ~name; restartPolicy s; terminationGracePeriodSeconds l *; activeDeadlineSeconds l *; dnsPolicy s; nodeSelector {s}; serviceAccountName s; serviceAccount s; automountServiceAccountToken b *; nodeName s; hostNetwork b; hostPID b; hostIPC b; securityContext any *; imagePullSecrets [LocalObjectReference] @map:name ~name; hostname s; subdomain s; affinity any *; schedulerName s; tolerations [Toleration]; priorityClassName s; priority i *; enableServiceLinks b *; preemptionPolicy s *; ...
-PodCondition type s !; observedGeneration l; status s !; lastProbeTime T; lastTransitionTime T; reason s; message s
+PodCondition type s !; observedGeneration l; status s !; lastProbeTime T !; lastTransitionTime T !; reason s; message s
 PodStatus observedGeneration l; phase s; conditions [PodCondition] @map:type ~type; message s; reason s; nominatedNodeName s; hostIP s; hostIPs [any]; podIP s; podIPs [any] @map:ip ~ip; startTime T *; initContainerStatuses [any]; containerStatuses [any]; qosClass s; ...
 Pod apiVersion s; kind s; metadata ObjectMeta; spec PodSpec; status PodStatus
 PodTemplateSpec metadata ObjectMeta; spec PodSpec
@@ -57,7 +57,7 @@ APPS = """
 RollingUpdateDeployment maxUnavailable x *; maxSurge x *
 DeploymentStrategy type s; rollingUpdate RollingUpdateDeployment *
 DeploymentSpec replicas i *; selector LabelSelector * ! @atomic; template PodTemplateSpec; strategy DeploymentStrategy ~!; minReadySeconds i; revisionHistoryLimit i *; paused b; progressDeadlineSeconds i *
-WorkloadCondition type s !; status s !; lastUpdateTime T; lastTransitionTime T; reason s; message s
+WorkloadCondition type s !; status s !; lastUpdateTime T; lastTransitionTime T !; reason s; message s
 DeploymentStatus observedGeneration l; replicas i; updatedReplicas i; readyReplicas i; availableReplicas i; unavailableReplicas i; terminatingReplicas i *; conditions [WorkloadCondition] @map:type ~type; collisionCount i *
 Deployment apiVersion s; kind s; metadata ObjectMeta; spec DeploymentSpec; status DeploymentStatus
 ReplicaSetSpec replicas i *; minReadySeconds i; selector LabelSelector * ! @atomic; template PodTemplateSpec

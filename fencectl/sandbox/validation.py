@@ -85,29 +85,46 @@ def _metadata(resource: Resource, metadata: Obj) -> list[Cause]:
         causes.append(_too_long(ANNOTATIONS_LIMIT, "metadata.annotations"))
     for key, value in (metadata.get("labels") or {}).items():
         causes += _qualified_name(key, key, "metadata.labels")
-        if len(value) > 63:
-            causes.append(_invalid(value, "must be no more than 63 bytes", "metadata.labels"))
-        if not _LABEL_VALUE.match(value):
-            causes.append(_invalid(value, _VALUE_TEXT, "metadata.labels"))
+        causes += [Cause("FieldValueInvalid", text, "metadata.labels") for text in label_value_problems(value)]
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         causes += _qualified_name(finalizer, finalizer, f"metadata.finalizers[{index}]")
     return causes
 
 
-def _qualified_name(shown: str, key: str, where: str) -> list[Cause]:
+def label_key_problems(key: str, *, shown: str | None = None) -> list[str]:
+    """Return what is wrong with a label key, one text per finding."""
+    shown = key if shown is None else shown
     prefix, slash, name = key.rpartition("/")
-    causes = []
-    if slash and not prefix:
-        causes.append(_invalid(shown, "prefix part must be non-empty", where))
-    elif slash and not _SUBDOMAIN.match(prefix):
-        causes.append(_invalid(shown, f"prefix part {_SUBDOMAIN_TEXT}", where))
-    if not name:
-        causes.append(_invalid(shown, "name part must be non-empty", where))
-    elif len(name) > 63:
-        causes.append(_invalid(shown, "name part must be no more than 63 bytes", where))
-    if not _NAME_PART.match(name):
-        causes.append(_invalid(shown, _QUALIFIED_TEXT, where))
-    return causes
+    found = []
+    if "/" in prefix:
+        text = _QUALIFIED_TEXT.removeprefix("name part ")
+        found.append(f"a valid label key {text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')")
+    else:
+        if slash and not prefix:
+            found.append("prefix part must be non-empty")
+        elif slash and not _SUBDOMAIN.match(prefix):
+            found.append(f"prefix part {_SUBDOMAIN_TEXT}")
+        if not name:
+            found.append("name part must be non-empty")
+        elif len(name) > 63:
+            found.append("name part must be no more than 63 bytes")
+        if not _NAME_PART.match(name):
+            found.append(_QUALIFIED_TEXT)
+    return [f"Invalid value: {quote(shown)}: {text}" for text in found]
+
+
+def label_value_problems(value: str) -> list[str]:
+    """Return what is wrong with a label value."""
+    found = []
+    if len(value) > 63:
+        found.append("must be no more than 63 bytes")
+    if not _LABEL_VALUE.match(value):
+        found.append(_VALUE_TEXT)
+    return [f"Invalid value: {quote(value)}: {text}" for text in found]
+
+
+def _qualified_name(shown: str, key: str, where: str) -> list[Cause]:
+    return [Cause("FieldValueInvalid", text, where) for text in label_key_problems(key, shown=shown)]
 
 
 def _lease(spec: Obj) -> list[Cause]:
@@ -180,8 +197,18 @@ def schema_findings(shape: Type, value: Any, *, path: str) -> list[Cause]:
 def changed_identity(old: Obj, new: Obj) -> list[Cause]:
     """Refuse changes of what an update may not change."""
     causes = []
-    for name in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"):
+    for name in ("name", "namespace", "uid", "deletionTimestamp"):
         before, after = old["metadata"].get(name), new["metadata"].get(name)
         if before != after:
             causes.append(_invalid(after or "", "field is immutable", f"metadata.{name}"))
+    if old["metadata"].get("deletionTimestamp"):
+        before = old["metadata"].get("finalizers") or ()
+        added = [item for item in new["metadata"].get("finalizers") or () if item not in before]
+        if added:
+            shown = ", ".join(quote(item) for item in sorted(added))
+            text = (
+                "Forbidden: no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{shown}}}"
+            )
+            causes.append(Cause("FieldValueForbidden", text, "metadata.finalizers"))
     return causes

@@ -12,7 +12,7 @@ from fencectl.sandbox.events import as_events_v1, as_seen, as_stored
 from fencectl.sandbox.gojson import NotJsonError, Obj, decode, encode_bytes, kind_of, quote
 from fencectl.sandbox.negotiate import Form, negotiate
 from fencectl.sandbox.options import WriteOptions, read_options
-from fencectl.sandbox.patching import APPLY_YAML, patch_object, patch_types, read_yaml
+from fencectl.sandbox.patching import APPLY_YAML, patch_object, patch_types, read_yaml, unregistered
 from fencectl.sandbox.reading import list_objects, read_list_options
 from fencectl.sandbox.requests import Action, Request, Response, json_response, text_response
 from fencectl.sandbox.resources import Resource
@@ -23,8 +23,9 @@ from fencectl.sandbox.watch import WatchStream
 _BODIES = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor")
 
 
-def read_body(request: Request) -> Obj:
+def read_body(request: Request, *, kind: str = "") -> Obj:
     """Read the object of a POST or PUT."""
+    must_be = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
     media = request.media_type
     if media and media not in ("application/json", "application/yaml"):
         raise status.unsupported_media(_BODIES[:3])
@@ -36,15 +37,23 @@ def read_body(request: Request) -> Obj:
             body = decode(text) if text.strip() else {}
         except NotJsonError as err:
             raise status.bad_request(
-                f"couldn't get version/kind; json parse error: {err}"
+                f"{must_be}couldn't get version/kind; json parse error: {err}{_excerpt(request.body)}"
             ) from err
     if not isinstance(body, dict):
         raise status.bad_request(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal "
+            f"{must_be}couldn't get version/kind; json parse error: json: cannot unmarshal "
             f"{kind_of(body)} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; "
-            'Kind string "json:\\"kind,omitempty\\"" }'
+            f'Kind string "json:\\"kind,omitempty\\"" }}{_excerpt(request.body)}'
         )
     return body
+
+
+def _excerpt(body: bytes) -> str:
+    """Show the beginning of a body that could not be read: as text where it looks like JSON, else as hex."""
+    if body.lstrip().startswith(b"{"):
+        text = body.decode("utf-8", "replace")
+        return f" ({text[:1024]} ...)" if len(text) > 1024 else f" ({text})"
+    return f" ({body[:1024].hex()} ...)" if len(body) > 1024 else f" ({body.hex()})"
 
 
 class Verbs:
@@ -52,6 +61,9 @@ class Verbs:
 
     def __init__(self, api: Api) -> None:
         self._api = api
+
+    def _known(self) -> set[tuple[str, str]]:
+        return {(item.api_version, item.kind) for item in self._api.resources.all() if not item.custom}
 
     def _form(self, request: Request, *, is_list: bool = False, is_watch: bool = False) -> Form:
         return negotiate(request.headers.get("accept", ""), is_list=is_list, is_watch=is_watch)
@@ -168,13 +180,13 @@ class Verbs:
     def create(self, request: Request, target: Target, action: Action) -> Response:
         resource = target.resource
         options = self._options(request, action, "CreateOptions")
-        sent = read_body(request)
+        sent = read_body(request, kind=resource.kind)
         if action.subresource:
             return self._create_below(request, target, action, sent, options)
-        _check_kind(resource, sent)
-        obj = self._api.create(
-            _stored_as(resource), namespace=target.namespace, sent=as_stored(resource, sent), options=options
-        )
+        _check_kind(resource, sent, known=self._known())
+        stored = as_stored(resource, sent)
+        options.admit = admitted
+        obj = self._api.create(_stored_as(resource), namespace=target.namespace, sent=stored, options=options)
         return self._shown(request, obj, code=201, resource=resource, warnings=options.warnings)
 
     def _create_below(
@@ -211,11 +223,11 @@ class Verbs:
     def update(self, request: Request, target: Target, action: Action) -> Response:
         resource = target.resource
         options = self._options(request, action, "UpdateOptions")
-        sent = read_body(request)
+        sent = read_body(request, kind=resource.kind)
         if action.subresource == "scale":
             done = write_scale(self._api, target, change=lambda scale: sent, options=options)
             return json_response(200, done)
-        _check_kind(resource, sent)
+        _check_kind(resource, sent, known=self._known())
         stored_target = Target(_stored_as(resource), target.namespace, target.name)
         obj, created = self._api.put_or_create(stored_target, sent=as_stored(resource, sent), options=options)
         code = 201 if created else 200
@@ -226,7 +238,7 @@ class Verbs:
         content_type = request.media_type
         accepted = patch_types(resource)
         if content_type not in accepted:
-            raise status.unsupported_media(accepted)
+            raise status.unsupported_patch()
         self._form(request)
         options = self._options(request, action, "PatchOptions", is_apply=content_type == APPLY_YAML)
         if action.subresource == "scale":
@@ -276,8 +288,16 @@ class Verbs:
         if dry and dry != ["All"]:
             cause = status.Cause(
                 "FieldValueNotSupported",
-                f'Unsupported value: {quote(str(dry[0]))}: supported values: "All"',
+                f'Unsupported value: [{quote(str(dry[0]))}]: supported values: "All"',
                 "dryRun",
+            )
+            raise status.invalid("DeleteOptions", group="meta.k8s.io", name="", causes=[cause])
+        policy = body.get("propagationPolicy", query.get("propagationPolicy"))
+        if policy not in (None, "Foreground", "Background", "Orphan"):
+            cause = status.Cause(
+                "FieldValueNotSupported",
+                f'Unsupported value: {quote(str(policy))}: supported values: "Foreground", "Background", "Orphan", "nil"',
+                "propagationPolicy",
             )
             raise status.invalid("DeleteOptions", group="meta.k8s.io", name="", causes=[cause])
         return body
@@ -304,6 +324,20 @@ class Verbs:
         return json_response(200, body)
 
 
+NOT_READY: Obj = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def admitted(resource: Resource, sent: Obj) -> Obj:
+    """Do what admission does to a new object: a node starts with the taint that it is not ready yet."""
+    if resource.kind != "Node":
+        return sent
+    spec = sent.get("spec") or {}
+    taints = spec.get("taints") or []
+    if not isinstance(taints, list) or NOT_READY in taints:
+        return sent
+    return {**sent, "spec": {**spec, "taints": [*taints, NOT_READY]}}
+
+
 def _key(resource: Resource) -> tuple[str, str]:
     return resource.alias_of or resource.key
 
@@ -321,7 +355,7 @@ def _named(matches: Callable[[Obj], bool], name: str) -> Callable[[Obj], bool]:
     return lambda obj: obj["metadata"]["name"] == name and matches(obj)
 
 
-def _check_kind(resource: Resource, sent: Obj) -> None:
+def _check_kind(resource: Resource, sent: Obj, *, known: set[tuple[str, str]]) -> None:
     api_version, kind = sent.get("apiVersion"), sent.get("kind")
     # NB: the real server takes a body without them for built-in kinds.
     if not resource.custom and not api_version and not kind:
@@ -330,15 +364,13 @@ def _check_kind(resource: Resource, sent: Obj) -> None:
         missing = "Kind" if not kind else "apiVersion"
         raise status.bad_request(f"Object '{missing}' is missing in '{encode_bytes(sent).decode().strip()}'")
     if api_version != resource.api_version or kind != resource.kind:
-        group, _, version = api_version.rpartition("/")
-        spelled = f"{group}/{version}, Kind={kind}" if group else f"{version}, Kind={kind}"
-        if kind == resource.kind:
-            raise status.bad_request(
-                f"the API version in the data ({api_version}) does not match the expected API version ({resource.api_version})"
-            )
-        raise status.bad_request(
-            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: no kind "{kind}" is registered: {spelled}'
-        )
+        version = api_version.rpartition("/")[2]
+        if (api_version, kind) in known:
+            ours = f"({resource.group.split('.')[0] or 'core'}.{resource.kind})"
+            why = f"converting (v1.{kind}) to {ours}: unknown conversion"
+        else:
+            why = unregistered(api_version, kind)
+        raise status.bad_request(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}')
 
 
 def _check_initial_events(wanted: bool, match: str) -> None:
