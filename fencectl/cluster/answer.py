@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 _SHOWN_TEXT = 200
+_CUT = "the server's reason is left out, since it may quote a whole object"
+# A quote that Go escaped is inside of what it quotes.
+_CLOSING_QUOTE = re.compile(r'(?<!\\)": ')
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +92,18 @@ def cut_message(message: str) -> str:
     Return what of a server's message may be shown.
 
     NB: a patch that applies but does not decode is answered with the whole patched object in Go quotes (for a
-    Secret, its data): only what follows the last `": ` is the reason.
+    Secret, its data). Of a message that may quote one, only what follows the last closing quote is kept, and
+    nothing at all if that does not look like the end of it.
     """
-    _, quoted, rest = message.rpartition('": ')
-    kept = rest if quoted and ("Invalid value: " in message or len(message) > 4 * _SHOWN_TEXT) else message
-    return kept if len(kept) <= _SHOWN_TEXT else f"{kept[:_SHOWN_TEXT]}… (+{len(kept) - _SHOWN_TEXT})"
+    if _may_quote(message):
+        message = _CLOSING_QUOTE.split(message)[-1] if _CLOSING_QUOTE.search(message) else ""
+        if not message or _may_quote(message):
+            return _CUT
+    return message if len(message) <= _SHOWN_TEXT else f"{message[:_SHOWN_TEXT]}… (+{len(message) - _SHOWN_TEXT})"
+
+
+def _may_quote(message: str) -> bool:
+    return "{" in message or " value: " in message or len(message) > 4 * _SHOWN_TEXT
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -18,6 +18,8 @@ class Inflate:
         self._gzip = encoding == "gzip"
         self._inflater = zlib.decompressobj(_GZIP) if self._gzip else None
         self._left = limit
+        # False in the middle of a member: what was fed so far is not all there was.
+        self.complete = True
 
     def allow(self, limit: int) -> None:
         """Begin to count anew: for an answer that is read without end, part by part."""
@@ -35,8 +37,10 @@ class Inflate:
             if self._inflater.eof:
                 data = self._inflater.unused_data
                 self._inflater = zlib.decompressobj(_GZIP)
+                self.complete = True
             else:
                 data = self._inflater.unconsumed_tail
+                self.complete = False
         return b"".join(parts)
 
     def _counted(self, part: bytes) -> bytes:

@@ -300,6 +300,9 @@ class Transport:
             while data := wire.read(response):
                 wire_bytes += len(data)
                 parts.append(inflate.feed(data))
+            if not inflate.complete:
+                wire.close()
+                raise WireError(Kind.RESET, "a gzip stream that was cut off", sent=True)
         except TooMuch:
             wire.close()
             raise AnswerTooLarge(context=self._to.context_name, path=call.path, limit=self._largest) from None

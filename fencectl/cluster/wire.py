@@ -97,7 +97,12 @@ class Wire:
 
     def read(self, response: HTTPResponse) -> bytes:
         """Return the next block of a body that is wanted whole; empty at its end."""
-        return self._read(response.read)
+        data = self._read(response.read)
+        if not data and response.length:
+            # NB: http.client takes a body that was cut off for one that ended. A list cut short hides fences.
+            self.close()
+            raise WireError(Kind.RESET, sent=True)
+        return data
 
     def read_some(self, response: HTTPResponse) -> bytes:
         """Return what of a body is there, after waiting for the first byte of it; empty at its end."""

@@ -150,7 +150,7 @@ class Peer:
 
     def drop(self) -> None:
         """Hang up without another word."""
-        self.sock.close()
+        self.sock.shutdown(socket.SHUT_RDWR)
 
 
 Handler = Callable[[Asked, Peer], None]
