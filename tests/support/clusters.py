@@ -21,12 +21,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPResponse
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import yaml
 
 from tests.support.rawhttp import JSON, JSON_PATCH, MERGE_PATCH, Body, RawAnswer, RawClient, Server
-from tests.support.realcluster import ADMIN, find_kubectl
+from tests.support.realcluster import ADMIN, RealCluster, find_kubectl
+
+if TYPE_CHECKING:
+    from fencectl.sandbox import Sandbox
 
 Raw = dict[str, Any]
 Name = Literal["sandbox", "real"]
@@ -219,6 +222,29 @@ class Cluster:
     def unique(self, prefix: str) -> str:
         """Give a name that no other test of this or any other run uses."""
         return f"{prefix}-{_nonce}-{next(_counter)}"
+
+    def expire(self, token: str = "") -> str:
+        """
+        Make the server forget its history, and give a `continue` token that is too old for it.
+
+        The real server's cache goes on serving pages that it still holds; its token is set back to a time
+        before that, as a token is after five minutes.
+        """
+        if isinstance(self.backend, RealCluster):
+            self.backend.compact()
+            if not token:
+                return ""
+            inner = json.loads(base64.urlsafe_b64decode(token + "=="))
+            text = json.dumps({**inner, "rv": 1}, separators=(",", ":")).encode()
+            return base64.urlsafe_b64encode(text).decode().rstrip("=")
+        self._sandbox().storage.compact()
+        return token
+
+    def _sandbox(self) -> Sandbox:
+        from fencectl.sandbox import Sandbox
+
+        assert isinstance(self.backend, Sandbox)
+        return self.backend
 
     def close(self) -> None:
         for client in self._clients.values():
