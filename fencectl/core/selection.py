@@ -130,7 +130,8 @@ def _find(report: FenceReport, text: str) -> FenceEntry:
 
 def _block(report: FenceReport, holder: str | None, named: Sequence[FenceEntry]) -> HolderBlock | None:
     blocks = report.blocks
-    if holder is not None:
+    # NB: where nothing is held at all, the named holder's fences are gone too; that is no misspelling.
+    if holder is not None and blocks:
         blocks = tuple(block for block in blocks if _is_called(block, holder))
         if not blocks:
             raise UsageError(f"no holder `{holder}` holds a fence on {report.label}", hint=_list(report))
