@@ -7,6 +7,7 @@ import hashlib
 from fencectl.sandbox.gojson import Obj
 from fencectl.sandbox.resources import Resource, ResourceTable
 
+CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 AGGREGATED = "APIGroupDiscoveryList"
 # What can only be created, and answers at once.
 REVIEWS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
@@ -73,7 +74,8 @@ def _rows(resource: Resource) -> list[Obj]:
         "singularName": resource.singular_name,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": list(resource.verbs),
+        # NB: custom kinds list their verbs in another order.
+        "verbs": list(CUSTOM_VERBS if resource.custom else resource.verbs),
     }
     if resource.short_names:
         row["shortNames"] = list(resource.short_names)
@@ -130,12 +132,13 @@ def aggregated(table: ResourceTable, *, core: bool) -> Obj:
         for version in versions:
             listed = resource_list(table, group=group, version=version)
             rows = listed["resources"] if listed else []
-            spelled.append(
-                {"version": version, "resources": _nested(rows, group=group, version=version), "freshness": "Current"}
+            is_custom = any(
+                item.custom for item in table.all() if (item.group, item.version) == (group, version)
             )
-        metadata: Obj = {"creationTimestamp": None}
-        if group:
-            metadata = {"name": group, "creationTimestamp": None}
+            # NB: only custom kinds spell their own group and version out.
+            own = (group, version) if is_custom else ("", "")
+            spelled.append({"version": version, "resources": _nested(rows, own=own), "freshness": "Current"})
+        metadata: Obj = {"name": group} if group else {}
         items.append({"metadata": metadata, "versions": spelled})
     return {
         "kind": AGGREGATED,
@@ -145,11 +148,11 @@ def aggregated(table: ResourceTable, *, core: bool) -> Obj:
     }
 
 
-def _nested(rows: list[Obj], *, group: str, version: str) -> list[Obj]:
+def _nested(rows: list[Obj], *, own: tuple[str, str]) -> list[Obj]:
     out: dict[str, Obj] = {}
     for row in rows:
         plural, _, sub = row["name"].partition("/")
-        kind = {"group": row.get("group", group), "version": row.get("version", version), "kind": row["kind"]}
+        kind = {"group": row.get("group", own[0]), "version": row.get("version", own[1]), "kind": row["kind"]}
         if sub:
             below = {"subresource": sub, "responseKind": kind, "verbs": row["verbs"]}
             out[plural].setdefault("subresources", []).append(below)
@@ -166,6 +169,14 @@ def _nested(rows: list[Obj], *, group: str, version: str) -> list[Obj]:
                 made[name] = row[name]
         out[plural] = made
     return list(out.values())
+
+
+def paths(table: ResourceTable) -> list[str]:
+    """Return what `/` lists."""
+    found = ["/api", "/api/v1", "/apis"]
+    for group, versions in groups(table).items():
+        found += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
+    return sorted([*found, "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"])
 
 
 VERSION: Obj = {

@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
-
 from fencectl.sandbox import discovery, status
 from fencectl.sandbox.api import Api, Target
 from fencectl.sandbox.faults import Faults
-from fencectl.sandbox.negotiate import clauses
+from fencectl.sandbox.negotiate import MEDIA_TYPES, clauses, not_served
 from fencectl.sandbox.openapi import openapi_response
+from fencectl.sandbox.options import read_options
 from fencectl.sandbox.requestlog import LoggedRequest, RequestLog
 from fencectl.sandbox.requests import (
     Action,
@@ -28,7 +27,7 @@ from fencectl.sandbox.requests import (
 )
 from fencectl.sandbox.resources import Resource
 from fencectl.sandbox.reviews import review
-from fencectl.sandbox.users import User, Users, forbidden
+from fencectl.sandbox.users import User, Users, forbidden, forbidden_path
 from fencectl.sandbox.verbs import Verbs, read_body
 
 MAX_BODY = 3 * 1024 * 1024
@@ -56,11 +55,16 @@ class Handler:
         action = read_action(request)
         name = ""
         try:
-            user = self.users.of(request)
+            user = self.users.of(request, action)
             name = user.name
             response = self._answer(request, action, user)
         except status.StatusError as refused:
             response = json_response(refused.code, refused.body)
+            if refused.code == 403:
+                response.headers["X-Content-Type-Options"] = "nosniff"
+            wait_s = (refused.details or {}).get("retryAfterSeconds")
+            if wait_s:
+                response.headers["Retry-After"] = str(wait_s)
             response.headers.update(refused.headers)
         except status.PlainTextError as refused:
             response = text_response(refused.code, refused.text, headers=refused.headers)
@@ -99,7 +103,7 @@ class Handler:
             return early
         token = _running.set((action, request, user.name))
         try:
-            response = self._resource(request, action, user) if action.resource else self._other(request)
+            response = self._resource(request, action, user) if action.resource else self._other(request, user)
         finally:
             _running.reset(token)
         if self.faults.strike(("drop_after",), action=action, request=request, user=user.name):
@@ -108,10 +112,14 @@ class Handler:
 
     # -- what is no resource
 
-    def _other(self, request: Request) -> Response:
+    def _other(self, request: Request, user: User) -> Response:
         path = request.path.rstrip("/") or "/"
+        if not is_open(path) and not user.may(Action("get", "nonresource", name=path)):
+            raise forbidden_path(user, request.method.lower(), request.path)
         if path in ("/healthz", "/readyz", "/livez"):
-            return text_response(200, "ok")
+            return text_response(200, "ok", headers={"X-Content-Type-Options": "nosniff"})
+        if path == "/":
+            return json_response(200, {"paths": discovery.paths(self.api.resources)})
         if path == "/version":
             return json_response(200, discovery.VERSION)
         if path in ("/api", "/apis"):
@@ -130,6 +138,8 @@ class Handler:
             found = openapi_response(self.api.resources, request)
             if found is not None:
                 return found
+        if parts[0] == "api":
+            raise status.path_not_found()
         raise _page_not_found()
 
     def _groups(self, request: Request, *, core: bool) -> Response:
@@ -155,15 +165,16 @@ class Handler:
                     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
                 )
                 response.headers["Vary"] = "Accept"
+                response.headers["Cache-Control"] = "public"
                 return response
-        raise status.not_acceptable(
-            ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]
-        )
+        if any(media in MEDIA_TYPES for media, _ in clauses(accept)):
+            raise status.not_acceptable(MEDIA_TYPES)
+        raise not_served()
 
     def _version(self, group: str, version: str) -> Response:
         found = discovery.resource_list(self.api.resources, group=group, version=version)
         if found is None:
-            raise _page_not_found()
+            raise status.path_not_found() if not group else _page_not_found()
         return json_response(200, found)
 
     # -- resources
@@ -174,7 +185,11 @@ class Handler:
                 if request.method != "POST":
                     raise status.method_not_allowed()
                 body = read_body(request)
-                return json_response(201, review(kind, body=body, user=user, created_at=self.api.now()))
+                manager = read_options(
+                    request.query, user_agent=request.headers.get("user-agent", ""), kind="CreateOptions"
+                ).manager
+                made = review(kind, body=body, user=user, created_at=self.api.now(), manager=manager)
+                return json_response(201, made)
         if not user.may(action):
             raise forbidden(user, action)
         resource = self.api.resources.find(group=action.group, version=action.version, plural=action.resource)
@@ -185,8 +200,9 @@ class Handler:
         return self._dispatch(request, action, resource, user)
 
     def _knows(self, action: Action) -> bool:
+        """Say whether this version has built-in kinds: those of custom kinds alone are routed otherwise."""
         return any(
-            (resource.group, resource.version) == (action.group, action.version)
+            (resource.group, resource.version) == (action.group, action.version) and not resource.custom
             for resource in self.api.resources.all()
         )
 
@@ -220,5 +236,8 @@ def _page_not_found() -> status.PlainTextError:
     return status.PlainTextError(404, "404 page not found\n", headers={"X-Content-Type-Options": "nosniff"})
 
 
-def as_json(value: Any) -> Any:
-    return value
+def is_open(path: str) -> bool:
+    """Say whether everybody may read this path."""
+    if path in ("/healthz", "/readyz", "/livez", "/version"):
+        return True
+    return path.split("/")[1] in ("api", "apis", "openapi")

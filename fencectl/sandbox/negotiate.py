@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fencectl.sandbox import status
+from fencectl.sandbox.resources import Resource
 
-LISTS = ("PartialObjectMetadataList", "Table")
-SINGLES = ("PartialObjectMetadata", "Table")
-_TYPES = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+MEDIA_TYPES = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +15,6 @@ class Form:
     """The form that was agreed on; `target` is empty for whole objects."""
 
     target: str = ""
-    media_type: str = "application/json"
-
-    @property
-    def content_type(self) -> str:
-        if not self.target:
-            return self.media_type
-        return f"{self.media_type};as={self.target};v=v1;g=meta.k8s.io"
 
 
 def clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
@@ -40,26 +32,54 @@ def clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
     return [(media, pairs) for _, _, media, pairs in sorted(out, key=lambda row: (row[0], row[1]), reverse=True)]
 
 
-def negotiate(accept: str, *, is_list: bool, is_watch: bool = False, allow_transform: bool = True) -> Form:
+def negotiate(accept: str, *, resource: Resource, is_list: bool, is_watch: bool = False) -> Form:
     """Choose the first form that the client takes and this answer can have."""
     if not accept.strip():
         return Form()
-    targets = (LISTS if is_list else SINGLES) if allow_transform else ()
-    if is_watch:
-        targets = ("PartialObjectMetadata", "Table")
-    for media, params in clauses(accept):
+    wanted = clauses(accept)
+    if not resource.custom and not any(_is_served(media) for media, _ in wanted):
+        # NB: for built-in kinds the router refuses, in words of its own.
+        raise _router_refusal(with_streams=is_list or is_watch)
+    for media, params in wanted:
         if media not in ("application/json", "*/*", "application/*"):
             continue
-        wanted = params.get("as", "")
-        if not wanted:
+        target = params.get("as", "")
+        if not target:
             return Form()
-        if wanted in targets and params.get("g") == "meta.k8s.io" and params.get("v") in ("v1", "v1beta1"):
-            return Form(wanted)
-    raise status.not_acceptable(_accepted(targets))
+        if params.get("g") != "meta.k8s.io" or params.get("v") not in ("v1", "v1beta1"):
+            continue
+        if target == "Table" or (target == "PartialObjectMetadata" and is_watch):
+            return Form(target)
+        if target == "PartialObjectMetadataList":
+            if is_list or is_watch:
+                return Form(target)
+            text = f"you requested {target}, but the requested object is not a list ({_go_type(resource)})"
+            raise status.StatusError(406, reason="NotAcceptable", message=text)
+        if target == "PartialObjectMetadata":
+            if not is_list:
+                return Form(target)
+            text = f"you requested {target}, but the requested object is a list ({_go_type(resource)}List)"
+            raise status.StatusError(406, reason="NotAcceptable", message=text)
+    raise status.not_acceptable(MEDIA_TYPES)
 
 
-def _accepted(targets: tuple[str, ...]) -> list[str]:
-    out = list(_TYPES)
-    for target in targets:
-        out += [f"application/json;as={target};v=v1;g=meta.k8s.io"]
-    return out
+def _is_served(media: str) -> bool:
+    return media in ("*/*", "application/*", *MEDIA_TYPES)
+
+
+def _go_type(resource: Resource) -> str:
+    if resource.custom:
+        return "*unstructured.Unstructured"
+    return f"*{resource.group.split('.')[0] or 'core'}.{resource.kind}"
+
+
+def _router_refusal(*, with_streams: bool) -> status.StatusError:
+    streams = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+    shown = ", ".join((*MEDIA_TYPES, *streams) if with_streams else MEDIA_TYPES)
+    text = f"406: Not Acceptable\n\nAvailable representations: {shown}"
+    return status.StatusError(406, reason="NotAcceptable", message=text, details={})
+
+
+def not_served() -> status.StatusError:
+    """Refuse a form that discovery does not have."""
+    return _router_refusal(with_streams=False)

@@ -61,7 +61,7 @@ def read_list_options(query: Mapping[str, str]) -> ListOptions:
     if match and not watching:
         _check_match(version, match, token=query.get("continue", ""))
     if version and not version.isdigit():
-        raise status.bad_request(f"Invalid value: {quote(version)}: strconv.ParseUint: parsing {quote(version)}: invalid syntax")
+        raise status.bad_request(f"invalid resource version: resourceVersion: Invalid value: {quote(version)}: strconv.ParseUint: parsing {quote(version)}: invalid syntax")
     return ListOptions(
         label_selector=query.get("labelSelector", ""),
         field_selector=query.get("fieldSelector", ""),
@@ -130,7 +130,7 @@ def _decode_token(token: str, *, namespaced: bool) -> tuple[int, ObjectName]:
         start = str(data["start"]).rstrip("\x00")
         revision = int(data["rv"])
     except (ValueError, KeyError, TypeError, binascii.Error):
-        raise status.bad_request("continue key is not valid: illegal base64 data at input byte 0") from None
+        raise status.bad_request("invalid continue token: continue key is not valid: the token cannot be read") from None
     space, _, name = start.rpartition("/")
     return revision, (space if namespaced else "", name)
 
@@ -163,7 +163,7 @@ def list_objects(storage: Storage, resource: Resource, *, namespace: str, option
     ]
     # NB: a read of "any" version is answered from a cache that does not cut pages.
     limit = 0 if options.version == "0" and not options.token and options.match != "Exact" else options.limit
-    if not limit or len(found) <= limit:
+    if limit <= 0 or len(found) <= limit:
         return Page([obj for _, obj in found], revision)
     page, rest = found[:limit], found[limit:]
     selective = bool(options.label_selector or options.field_selector)

@@ -210,10 +210,38 @@ _FLUX = (
 )
 
 
+def _flux_categories(area: str) -> tuple[str, ...]:
+    kinds = {"kustomize": "fluxcd-appliers", "helm": "fluxcd-appliers", "source": "fluxcd-sources"}
+    return ("all", "fluxcd", kinds[area]) if area in kinds else ("all", "fluxcd")
+
+
+def _flux_columns(kind: str, shape: str) -> tuple[tuple[str, str, str, int], ...]:
+    age, ready, state = _READY
+    if kind == "ExternalArtifact":
+        return (*_READY, ("Source", "string", ".spec.sourceRef.name", 0))
+    if shape == "FluxPlain":
+        return (age,)
+    if kind == "OCIRepository":
+        return (_URL, ready, state, age)
+    first = {"GitRepository": (_URL,), "HelmRepository": (_URL,), "HelmChart": _CHART}
+    first["Bucket"] = (("Endpoint", "string", ".spec.endpoint", 0),)
+    return (*first.get(kind, ()), *_READY)
+
+
+_URL = ("URL", "string", ".spec.url", 0)
+_CHART = (
+    ("Chart", "string", ".spec.chart", 0),
+    ("Version", "string", ".spec.version", 0),
+    ("Source Kind", "string", ".spec.sourceRef.kind", 0),
+    ("Source Name", "string", ".spec.sourceRef.name", 0),
+)
+
+
 def flux_resources() -> list[Resource]:
     """Return the kinds that an installation of Flux brings."""
     return [
         Resource(
+            categories=_flux_categories(area),
             group=f"{area}.toolkit.fluxcd.io",
             version=version,
             plural=plural,
@@ -224,7 +252,7 @@ def flux_resources() -> list[Resource]:
             custom=True,
             has_generation=True,
             unconditional_update=False,
-            columns=_READY if shape != "FluxPlain" else _READY[:1],
+            columns=_flux_columns(kind, shape),
         )
         for kind, plural, area, version, short, shape in _FLUX
     ]

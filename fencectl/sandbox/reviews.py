@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from fencectl.sandbox import status
+from fencectl.sandbox.fields import compare, to_fields_v1
 from fencectl.sandbox.gojson import Obj
 from fencectl.sandbox.requests import Action
+from fencectl.sandbox.schema import ANY
 from fencectl.sandbox.users import User
 
 
-def review(kind: str, *, body: Obj, user: User, created_at: str) -> Obj:
+def review(kind: str, *, body: Obj, user: User, created_at: str, manager: str) -> Obj:
     """Answer one review."""
     if kind == "SelfSubjectReview":
-        info: Obj = {"username": user.name, "groups": sorted(user.groups)}
+        info: Obj = {"username": user.name}
         if user.uid:
             info["uid"] = user.uid
+        info["groups"] = list(user.groups)
         return {
             "kind": kind,
             "apiVersion": "authentication.k8s.io/v1",
@@ -34,14 +37,15 @@ def review(kind: str, *, body: Obj, user: User, created_at: str) -> Obj:
     asked = spec.get("resourceAttributes")
     if asked is None and spec.get("nonResourceAttributes") is None:
         raise status.invalid(
-            "SelfSubjectAccessReview",
+            # NB: the real server leaves the kind out here.
+            "",
             group="authorization.k8s.io",
             name="",
             causes=[
                 status.Cause(
                     "FieldValueInvalid",
                     "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified",
-                    "spec.resourceAttributes",
+                    "spec",
                 )
             ],
         )
@@ -58,4 +62,12 @@ def review(kind: str, *, body: Obj, user: User, created_at: str) -> Obj:
             subresource=asked.get("subresource", ""),
         )
         allowed = user.may(action)
-    return {**base, "spec": spec, "status": {"allowed": allowed}}
+    owner = {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": "authorization.k8s.io/v1",
+        "time": created_at,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": to_fields_v1(compare(ANY, {"spec": {}}, {"spec": spec}).added),
+    }
+    return {**base, "metadata": {"managedFields": [owner]}, "spec": spec, "status": {"allowed": allowed}}

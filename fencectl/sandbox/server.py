@@ -253,7 +253,8 @@ class _Connection(BaseHTTPRequestHandler):
         body = response.body
         self.send_response_only(response.status)
         self.send_header("Date", http_date(self.server.sandbox.clock.now()))
-        self.send_header("Cache-Control", "no-cache, private")
+        if "Cache-Control" not in response.headers:
+            self.send_header("Cache-Control", "no-cache, private")
         zipped = len(body) > GZIP_FROM and "gzip" in request.headers.get("accept-encoding", "")
         if zipped:
             body = gzip.compress(body, compresslevel=1, mtime=0)

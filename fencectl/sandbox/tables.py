@@ -65,8 +65,12 @@ def _column(name: str, kind: str = "string", *, wide: bool = False) -> Obj:
     }
 
 
-def _columns(names: Sequence[str], wide: Sequence[str] = ()) -> list[Obj]:
-    return [_column(name) for name in names] + [_column(name, wide=True) for name in wide]
+def _columns(names: Sequence[str], wide: Sequence[str] = (), *, numbers: Sequence[str] = ()) -> list[Obj]:
+    made = [_column(name) for name in names] + [_column(name, wide=True) for name in wide]
+    for column in made:
+        if column["name"] in numbers:
+            column["type"] = "integer"
+    return made
 
 
 def _node(obj: Obj, now: datetime) -> Cells:
@@ -120,17 +124,22 @@ def _pod(obj: Obj, now: datetime) -> Cells:
 
 def _deployment(obj: Obj, now: datetime) -> Cells:
     spec, state = obj.get("spec", {}), obj.get("status", {})
-    containers = spec.get("template", {}).get("spec", {}).get("containers") or ()
     return [
         obj["metadata"]["name"],
         f"{state.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
         str(state.get("updatedReplicas", 0)),
         str(state.get("availableReplicas", 0)),
         age(obj, now),
-        ",".join(item.get("name", "") for item in containers),
-        ",".join(item.get("image", "") for item in containers),
-        _selector_text(spec.get("selector")),
+        *_template(spec),
     ]
+
+
+def _template(spec: Obj) -> Cells:
+    """Return the wide columns of everything that has a pod template."""
+    containers = spec.get("template", {}).get("spec", {}).get("containers") or ()
+    names = ",".join(item.get("name", "") for item in containers)
+    images = ",".join(item.get("image", "") for item in containers)
+    return [names, images, _selector_text(spec.get("selector"))]
 
 
 def _selector_text(selector: Any) -> str:
@@ -146,12 +155,14 @@ def _replicas(obj: Obj, now: datetime) -> Cells:
         state.get("replicas", 0),
         state.get("readyReplicas", 0),
         age(obj, now),
+        *_template(spec),
     ]
 
 
 def _stateful_set(obj: Obj, now: datetime) -> Cells:
     spec, state = obj.get("spec", {}), obj.get("status", {})
-    return [obj["metadata"]["name"], f"{state.get('readyReplicas', 0)}/{spec.get('replicas', 1)}", age(obj, now)]
+    ready = f"{state.get('readyReplicas', 0)}/{spec.get('replicas', 1)}"
+    return [obj["metadata"]["name"], ready, age(obj, now), *_template(spec)[:2]]
 
 
 def _daemon_set(obj: Obj, now: datetime) -> Cells:
@@ -159,7 +170,7 @@ def _daemon_set(obj: Obj, now: datetime) -> Cells:
     names = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable")
     selector = obj.get("spec", {}).get("template", {}).get("spec", {}).get("nodeSelector") or {}
     shown = ",".join(f"{key}={value}" for key, value in sorted(selector.items())) or NONE
-    return [obj["metadata"]["name"], *(state.get(name, 0) for name in names), shown, age(obj, now)]
+    return [obj["metadata"]["name"], *(state.get(name, 0) for name in names), shown, age(obj, now), *_template(obj["spec"])]
 
 
 def _job(obj: Obj, now: datetime) -> Cells:
@@ -167,7 +178,7 @@ def _job(obj: Obj, now: datetime) -> Cells:
     conditions = {item["type"] for item in state.get("conditions") or () if item.get("status") == "True"}
     shown = next((name for name in ("Complete", "Failed", "Suspended") if name in conditions), "Running")
     completions = f"{state.get('succeeded', 0)}/{spec.get('completions', 1)}"
-    return [obj["metadata"]["name"], shown, completions, "", age(obj, now)]
+    return [obj["metadata"]["name"], shown, completions, "", age(obj, now), *_template(spec)]
 
 
 def _namespace(obj: Obj, now: datetime) -> Cells:
@@ -206,22 +217,50 @@ def _event(obj: Obj, now: datetime) -> Cells:
         obj.get("type", ""),
         obj.get("reason", ""),
         f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}",
+        about.get("fieldPath", ""),
+        (obj.get("source") or {}).get("component") or obj.get("reportingComponent", ""),
         (obj.get("message") or obj.get("note") or "").strip(),
+        age(obj, now, at=str(obj.get("firstTimestamp") or seen or "")),
+        str(obj.get("count") or 1),
+        obj["metadata"]["name"],
     ]
 
 
 def _service(obj: Obj, now: datetime) -> Cells:
     spec = obj.get("spec", {})
+    shown = ",".join(f"{key}={value}" for key, value in sorted((spec.get("selector") or {}).items())) or NONE
     ports = ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in spec.get("ports") or ()) or NONE
-    return [obj["metadata"]["name"], spec.get("type", ""), spec.get("clusterIP") or NONE, NONE, ports, age(obj, now)]
-
-
-def _service_account(obj: Obj, now: datetime) -> Cells:
-    return [obj["metadata"]["name"], len(obj.get("secrets") or ()), age(obj, now)]
+    return [obj["metadata"]["name"], spec.get("type", ""), spec.get("clusterIP") or NONE, NONE, ports, age(obj, now), shown]
 
 
 def _created_at(obj: Obj, now: datetime) -> Cells:
     return [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp", "")]
+
+
+def _definition(obj: Obj, now: datetime) -> Cells:
+    spec = obj["spec"]
+    versions = ",".join(
+        item["name"] + ("(storage)" if item.get("storage") else "") for item in spec.get("versions") or ()
+    )
+    established = any(
+        item["type"] == "Established" and item["status"] == "True"
+        for item in (obj.get("status") or {}).get("conditions") or ()
+    )
+    names = spec["names"]
+    return [
+        *[obj["metadata"]["name"], spec["scope"], versions, obj["metadata"].get("creationTimestamp", "")],
+        *[spec["group"], names["kind"], ",".join(names.get("shortNames") or ()), established],
+    ]
+
+
+_WIDE = ("Containers", "Images", "Selector")
+_CREATED = [_column("Name"), {**_column("Created At"), "type": "date"}]
+_DEFINITION = [
+    *_columns(("Name", "Scope", "Versions")),
+    _CREATED[1],
+    *_columns((), ("Group", "Kind", "ShortNames")),
+    {**_column("Established", wide=True), "type": "boolean"},
+]
 
 
 _KINDS: dict[str, tuple[list[Obj], Callable[[Obj, datetime], Cells]]] = {
@@ -242,27 +281,45 @@ _KINDS: dict[str, tuple[list[Obj], Callable[[Obj, datetime], Cells]]] = {
         _columns(("Name", "Ready", "Up-to-date", "Available", "Age"), ("Containers", "Images", "Selector")),
         _deployment,
     ),
-    "ReplicaSet": (_columns(("Name", "Desired", "Current", "Ready", "Age")), _replicas),
-    "StatefulSet": (_columns(("Name", "Ready", "Age")), _stateful_set),
+    "ReplicaSet": (
+        _columns(("Name", "Desired", "Current", "Ready", "Age"), _WIDE, numbers=("Desired", "Current", "Ready")),
+        _replicas,
+    ),
+    "StatefulSet": (_columns(("Name", "Ready", "Age"), _WIDE[:2]), _stateful_set),
     "DaemonSet": (
-        _columns(("Name", "Desired", "Current", "Ready", "Up-to-date", "Available", "Node Selector", "Age")),
+        _columns(
+            ("Name", "Desired", "Current", "Ready", "Up-to-date", "Available", "Node Selector", "Age"),
+            _WIDE,
+            numbers=("Desired", "Current", "Ready", "Up-to-date", "Available"),
+        ),
         _daemon_set,
     ),
-    "Job": (_columns(("Name", "Status", "Completions", "Duration", "Age")), _job),
+    "Job": (_columns(("Name", "Status", "Completions", "Duration", "Age"), _WIDE), _job),
     "Namespace": (_columns(("Name", "Status", "Age")), _namespace),
     "Lease": (_columns(("Name", "Holder", "Age")), _lease),
     "ConfigMap": (_columns(("Name", "Data", "Age")), _data),
     "Secret": (_columns(("Name", "Type", "Data", "Age")), _secret),
     "PodDisruptionBudget": (
-        _columns(("Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age")),
+        _columns(
+            ("Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age"),
+            numbers=("Allowed Disruptions",),
+        ),
         _budget,
     ),
-    "Event": (_columns(("Last Seen", "Type", "Reason", "Object", "Message")), _event),
-    "Service": (_columns(("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age")), _service),
-    "ServiceAccount": (_columns(("Name", "Secrets", "Age")), _service_account),
-    "CustomResourceDefinition": (_columns(("Name", "Created At")), _created_at),
-    "ClusterRole": (_columns(("Name", "Created At")), _created_at),
-    "Role": (_columns(("Name", "Created At")), _created_at),
+    "Event": (
+        [
+            *_columns(("Last Seen", "Type", "Reason", "Object"), ("Subobject", "Source")),
+            *_columns(("Message",), ("First Seen", "Count", "Name")),
+        ],
+        _event,
+    ),
+    "Service": (
+        _columns(("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age"), ("Selector",)),
+        _service,
+    ),
+    "CustomResourceDefinition": (_DEFINITION, _definition),
+    "ClusterRole": (_CREATED, _created_at),
+    "Role": (_CREATED, _created_at),
 }
 _PLAIN = (_columns(("Name", "Age")), lambda obj, now: [obj["metadata"]["name"], age(obj, now)])
 

@@ -74,7 +74,7 @@ class Users:
         self, name: str, *, rules: Iterable[Rule] = (), groups: Iterable[str] = (), token: str | None = None
     ) -> User:
         """Add or replace a user. Without a token of its own its name is its token."""
-        user = User(name, groups=(*groups, "system:authenticated"), rules=tuple(rules))
+        user = User(name, groups=(*groups, "system:authenticated"), rules=tuple(rules), uid=name)
         with self._lock:
             self._by_name[name] = user
             self._by_token[token or name] = name
@@ -96,7 +96,7 @@ class Users:
     def named(self, name: str) -> User | None:
         return self._by_name.get(name)
 
-    def of(self, request: Request) -> User:
+    def of(self, request: Request, action: Action) -> User:
         """Find out who asks; a token that nobody has is a 401."""
         name = request.as_user or ADMIN
         header = request.headers.get("authorization", "")
@@ -108,21 +108,22 @@ class Users:
         user = self._by_name.get(name)
         if user is None:
             raise status.unauthorized()
-        return self._impersonated(user, request.headers)
+        return self._impersonated(user, request.headers, action)
 
-    def _impersonated(self, user: User, headers: Mapping[str, str]) -> User:
+    def _impersonated(self, user: User, headers: Mapping[str, str], action: Action) -> User:
         name = headers.get("impersonate-user")
         if not name:
             if headers.get("impersonate-group") or headers.get("impersonate-uid"):
-                raise status.StatusError(
-                    500,
-                    reason="InternalError",
-                    message="Internal error occurred: requested [{Group}] without impersonating a user",
+                uid = headers.get("impersonate-uid", "")
+                groups = ", ".join(quote(item) for item in headers.get("impersonate-group", "").split(",") if item)
+                spelled = f"[]string{{{groups}}}" if groups else "[]string(nil)"
+                raise status.bad_request(
+                    f'requested &user.DefaultInfo{{Name:"", UID:{quote(uid)}, Groups:{spelled}, '
+                    "Extra:map[string][]string(nil)} without impersonating a user name"
                 )
             return user
-        action = Action(verb="impersonate", resource="users", name=name)
-        if not user.may(action):
-            raise forbidden(user, action)
+        if not user.may(Action(verb="impersonate", resource="users", name=name)):
+            raise forbidden(user, action.with_verb(f"impersonate-on:user-info:{action.verb}"))
         groups = tuple(part for part in headers.get("impersonate-group", "").split(",") if part)
         known = self._by_name.get(name)
         rules = known.rules if known else ((EVERYTHING,) if "system:masters" in groups else ())

@@ -65,17 +65,15 @@ class Verbs:
     def _known(self) -> set[tuple[str, str]]:
         return {(item.api_version, item.kind) for item in self._api.resources.all() if not item.custom}
 
-    def _form(self, request: Request, *, is_list: bool = False, is_watch: bool = False) -> Form:
-        return negotiate(request.headers.get("accept", ""), is_list=is_list, is_watch=is_watch)
+    def _form(self, request: Request, resource: Resource, *, is_list: bool = False, is_watch: bool = False) -> Form:
+        accept = request.headers.get("accept", "")
+        return negotiate(accept, resource=resource, is_list=is_list, is_watch=is_watch)
 
     def _shown(
         self, request: Request, obj: Obj, *, code: int, resource: Resource, warnings: list[str] | None = None
     ) -> Response:
-        form = self._form(request)
-        shown = self._render(request, form, resource)(obj)
-        response = json_response(code, shown, warnings=warnings)
-        response.headers["Content-Type"] = form.content_type
-        return response
+        shown = self._render(request, self._form(request, resource), resource)(obj)
+        return json_response(code, shown, warnings=warnings)
 
     def _render(self, request: Request, form: Form, resource: Resource) -> Callable[[Obj], Obj]:
         if form.target == "PartialObjectMetadata":
@@ -101,7 +99,7 @@ class Verbs:
 
     def get(self, request: Request, target: Target, action: Action) -> Response:
         resource = target.resource
-        self._form(request)
+        self._form(request, resource)
         obj = self._api.storage.get(_key(resource), name=target.key)
         if obj is None:
             raise target.not_found()
@@ -113,7 +111,7 @@ class Verbs:
 
     def list(self, request: Request, target: Target, action: Action) -> Response:
         resource = target.resource
-        form = self._form(request, is_list=True)
+        form = self._form(request, resource, is_list=True)
         options = read_list_options(request.query)
         page = list_objects(self._api.storage, resource, namespace=target.namespace, options=options)
         items = [as_seen(resource, obj) for obj in page.items]
@@ -144,11 +142,11 @@ class Verbs:
                 "metadata": page.metadata(),
                 "items": [_without_type(obj) for obj in items],
             }
-        return Response(200, {"Content-Type": form.content_type}, encode_bytes(body))
+        return json_response(200, body)
 
     def watch(self, request: Request, target: Target, action: Action) -> Response:
         resource = target.resource
-        form = self._form(request, is_watch=True)
+        form = self._form(request, resource, is_watch=True)
         options = read_list_options(request.query)
         matches = options.matcher(resource)
         if target.name:
@@ -167,7 +165,7 @@ class Verbs:
             ends_at_s=ends,
         )
         stream.begin(options)
-        return Response(200, {"Content-Type": form.content_type}, stream=stream)
+        return Response(200, {"Content-Type": "application/json"}, stream=stream)
 
     # -- writes
 
@@ -239,7 +237,7 @@ class Verbs:
         accepted = patch_types(resource)
         if content_type not in accepted:
             raise status.unsupported_patch()
-        self._form(request)
+        self._form(request, resource)
         options = self._options(request, action, "PatchOptions", is_apply=content_type == APPLY_YAML)
         if action.subresource == "scale":
             from fencectl.sandbox.mergepatch import merge
