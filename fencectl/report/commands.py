@@ -14,7 +14,7 @@ from fencectl.core.evidence import Verdict
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.profiles import FIELD_MANAGER
 from fencectl.core.report import FenceEntry, FenceKind, FenceReport, HolderBlock
-from fencectl.report.escape import ACTIVE, in_comment, words_in_comment
+from fencectl.report.escape import ACTIVE, in_comment, sentence_in_comment, words_in_comment
 from fencectl.report.shell import NotPrintableError, Shell, quote
 from fencectl.report.words import label_of, run_of
 
@@ -85,7 +85,7 @@ def as_kubectl(
         return " ".join([*words, "--patch-file", quote(patch_file, shell=shell)])
     text = printable(patch.body)
     line = " ".join([*words, "-p", quote(text, shell=shell)])
-    if len(text.encode()) > _POSIX_LIMIT or (shell is Shell.POWERSHELL and len(line) > _POWERSHELL_LIMIT):
+    if len(text.encode()) > _POSIX_LIMIT or (shell == Shell.POWERSHELL and len(line) > _POWERSHELL_LIMIT):
         raise NotPrintableError("the patch is longer than one argument may be")
     return line
 
@@ -109,7 +109,8 @@ def heading(entry: FenceEntry, total: int) -> str:
 def title_of_release(entry: FenceEntry, block: HolderBlock | None) -> str:
     """What the release does, for a comment; a lease also says what it comes after."""
     title = words_in_comment(entry.release.title) if entry.release is not None else ""
-    before = [other.order for other in block.entries if other.order < entry.order] if block is not None else []
+    going = [other.order for other in block.entries if other.release is not None] if block is not None else []
+    before = [order for order in going if order < entry.order]
     if entry.kind is not FenceKind.LEASE or not before:
         return title
     first, last = min(before), max(before)
@@ -145,7 +146,7 @@ def kept_lines(entry: FenceEntry) -> list[str]:
     """A comment in capitals above the command of a fence that was left on purpose."""
     if not entry.kept:
         return []
-    because = in_comment(entry.kept_because) if entry.kept_because else "it was left suspended on purpose"
+    because = sentence_in_comment(entry.kept_because) if entry.kept_because else "it was left suspended on purpose"
     return [f"# KEPT: {because}"]
 
 

@@ -109,6 +109,11 @@ def in_comment(foreign: str) -> str:
     return visible(_SHELL_ACTIVE.sub(_hex, foreign))
 
 
+def sentence_in_comment(sentence: str) -> str:
+    """A sentence that may quote foreign text, for a comment: without backticks and semicolons, then as foreign."""
+    return in_comment(sentence.replace("`", "").replace(";", ","))
+
+
 def words_in_comment(own: str) -> str:
     """Our own words for a comment, which may name something in backticks and use `;` and brackets."""
     return visible(_SHELL_RISKY.sub(_hex, own))
@@ -135,7 +140,7 @@ def label_value(text: str) -> str:
 
 
 # Prose that no Markdown reader makes anything of: no markup, no entity, no address, no mention, no emoji (`:x:`).
-_PROSE = re.compile(r"(?:[A-Za-z0-9 ,.;()/%+'…-]|:(?= |$)|(?<=\d):(?=\d))*")
+_PROSE = re.compile(r"(?:[A-Za-z0-9 ,.;?()/%+'…-]|:(?= |$)|(?<=\d):(?=\d)|(?<=[A-Za-z0-9])_(?=[A-Za-z0-9]))*")
 _LINKED = re.compile(r"www\.|\b(?=[0-9]*[a-f])[0-9a-f]{7,40}\b|\bGH-\d", re.IGNORECASE)
 
 

@@ -20,6 +20,9 @@ from fencectl.core.profiles import (
     BRIDGE_PARENT_OWNER,
     HOLDER,
     JOURNAL,
+    RECONCILE,
+    REQUESTED_AT,
+    SUSPENDED_BY,
 )
 from fencectl.core.refs import annotations_of, dig, text_or_none
 from fencectl.core.report import FenceEntry, FenceKind
@@ -35,6 +38,7 @@ _MARKS = {
     BRIDGE_NODE_OWNER: "owner",
     BRIDGE_NODE_JOURNAL: "journal",
 }
+_KNOWN = {RECONCILE: "reconcile", REQUESTED_AT: "requestedAt", SUSPENDED_BY: "suspendedBy"}
 _VALUE_LIMIT = 60
 
 
@@ -126,7 +130,7 @@ def _is_mark(keys: Sequence[str]) -> bool:
 
 def _field(keys: Sequence[str]) -> str:
     if keys[:2] == ["metadata", "annotations"] and len(keys) == 3:
-        return _MARKS.get(keys[2]) or f"annotation {in_comment(keys[2])}"
+        return _MARKS.get(keys[2]) or f"{_KNOWN.get(keys[2]) or in_comment(keys[2])} annotation"
     return in_comment(".".join(keys))
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from fencectl.core.evidence import Strength, Verdict
-from fencectl.core.report import FenceReport, HolderBlock, NoRelease
-from fencectl.report.words import all_releasable, fencectl, kubectl, refused_in, run_url
+from fencectl.core.report import FenceReport, NoRelease
+from fencectl.report.words import all_releasable, fencectl, holder_option, kubectl, refused_in, run_url
 
 _RESOURCE = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9.-]+)?", re.ASCII)
 _REJECTED = (
@@ -70,7 +70,13 @@ def _in_one_go(report: FenceReport, verbs: frozenset[str]) -> str | None:
     dead = report.blocks_with(Verdict.DEAD)
     proven = [block for block in dead if block.judgement.strength is Strength.PROVEN]
     if "recover" in verbs and proven and all(map(all_releasable, proven)):
-        more = ["--all"] if len(proven) > 1 else ["--holder", _holder(proven[0])] if len(report.blocks) > 1 else []
+        more = (
+            ["--all"]
+            if len(proven) > 1
+            else ["--holder", holder_option(proven[0])]
+            if len(report.blocks) > 1
+            else []
+        )
         number = sum(len(block.entries) for block in proven)
         which = f"all {number}" if number == len(report.held) and number > 1 else f"{number} of {len(report.held)}"
         return f"`{fencectl(report, 'recover', *more)}` does {which if number > 1 else 'it'} in order"
@@ -78,10 +84,6 @@ def _in_one_go(report: FenceReport, verbs: frozenset[str]) -> str | None:
         number = len(dead[0].entries)
         return f"`{fencectl(report, 'release')}` prints {'them' if number > 1 else 'it'} as one script"
     return None
-
-
-def _holder(block: HolderBlock) -> str:
-    return block.holder.column if block.holder.run is not None else block.holder.identity
 
 
 def _waiting(report: FenceReport, verbs: frozenset[str], commands: bool) -> str | None:

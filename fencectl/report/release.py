@@ -21,7 +21,7 @@ from fencectl.report.commands import (
     warning_lines,
     where_of,
 )
-from fencectl.report.escape import in_comment, visible
+from fencectl.report.escape import in_comment, sentence_in_comment, visible
 from fencectl.report.shell import NotPrintableError, Shell, say
 from fencectl.report.words import count, fencectl, label_of, name_of, read_at, run_of
 
@@ -50,7 +50,7 @@ def release_script(
     """
     chosen = block.entries if entries is None else tuple(entries)
     lines = [*_HEAD[shell], *_introduction(report, block, chosen)]
-    if shell is Shell.POSIX:
+    if shell == Shell.POSIX:
         lines += ["set -eu", "trap 'test $? = 0 || echo \"stopped: this fence and all after it are held\" >&2' 0"]
     total = len(report.held)
     done = 0
@@ -99,7 +99,7 @@ def _why_not(report: FenceReport, entry: FenceEntry, shell: Shell) -> str | None
 
 def _stop(left: Sequence[FenceEntry], total: int, why: str) -> Iterator[str]:
     refused = why.startswith("REFUSED")
-    yield f"# {heading(left[0], total)} {'' if refused else '- '}{in_comment(why)}, see `fencectl fences`"
+    yield f"# {heading(left[0], total)} {'' if refused else '- '}{sentence_in_comment(why)}, see `fencectl fences`"
     for entry in left[1:]:
         yield f"# {heading(entry, total)} is still held"
     yield f"exit {_REFUSED}   # nothing is printed after a refusal, so nothing can be run past it"
@@ -119,7 +119,7 @@ def _one(
     role = f" ({entry.release.role})" if entry.release.role else ""
     yield say(f"{entry.order}/{total} {name_of(entry)}{role}: {visible(entry.release.title)}", shell=shell)
     yield as_kubectl(entry.release.patch, where_of(report), shell=shell)
-    if shell is Shell.POWERSHELL:
+    if shell == Shell.POWERSHELL:
         stopped = say("stopped: this fence and all after it are held", shell=shell)
         yield f"if ($LASTEXITCODE -ne 0) {{ {stopped}; exit 1 }}"
 

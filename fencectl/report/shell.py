@@ -39,7 +39,7 @@ def quote(argument: str, *, shell: Shell = Shell.POSIX) -> str:
     """
     if "\0" in argument:
         raise NotPrintableError("an argument cannot hold a NUL")
-    return _powershell(argument) if shell is Shell.POWERSHELL else _posix(argument)
+    return _powershell(argument) if shell == Shell.POWERSHELL else _posix(argument)
 
 
 def _posix(argument: str) -> str:
@@ -71,7 +71,7 @@ def _powershell(argument: str) -> str:
 
 def say(text: str, *, shell: Shell = Shell.POSIX) -> str:
     """A line of a script that writes `text` to stderr."""
-    if shell is Shell.POWERSHELL:
+    if shell == Shell.POWERSHELL:
         return f"[Console]::Error.WriteLine({_powershell_text(text)})"
     # NB: dash's echo acts on backslashes, so text that has any goes through printf.
     return f"echo {_single(text)} >&2" if "\\" not in text else f"printf '%s\\n' {_single(text)} >&2"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fencectl.report.escape import ascii_only
 
 WIDTH = 80
+_SGR = re.compile(r"\x1b\[[0-9;]*m")
 _BACKTICKED = re.compile(r"[^\s`]*`[^`]*`[^\s`]*|\S+")
 
 
@@ -85,6 +86,11 @@ def cells(text: str) -> int:
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
+def bare_cells(text: str) -> int:
+    """How many cells a text takes that may be coloured."""
+    return cells(_SGR.sub("", text)) if "\x1b" in text else cells(text)
+
+
 def pad(text: str, width: int) -> str:
     """The text, filled up with blanks; never cut."""
     return text + " " * (width - cells(text))
@@ -97,11 +103,13 @@ def wrap(text: str, *, first: str = "", rest: str = "", width: int = WIDTH) -> l
     `first` and `rest` go in front of the first line and of the others.
     """
     lines: list[str] = []
-    line, empty = first, True
+    line, taken, empty = first, bare_cells(first), True
     for word in _BACKTICKED.findall(text):
-        if not empty and cells(line) + 1 + cells(word) > width:
+        room = bare_cells(word)
+        if not empty and taken + 1 + room > width:
             lines.append(line)
-            line, empty = rest, True
+            line, taken, empty = rest, bare_cells(rest), True
         line = f"{line}{word}" if empty else f"{line} {word}"
+        taken += room if empty else room + 1
         empty = False
     return [*lines, line]

@@ -20,7 +20,7 @@ from fencectl.report.commands import zone
 from fencectl.report.escape import cut, log_safe, visible
 from fencectl.report.hints import hint_for
 from fencectl.report.shell import Shell
-from fencectl.report.style import PLAIN, WIDTH, Style, cells, wrap
+from fencectl.report.style import PLAIN, WIDTH, Style, bare_cells, cells, wrap
 
 _SKEW_TOLERATED_S = 2.0
 _LABEL = 11
@@ -131,10 +131,10 @@ def _opening(report: FenceReport, style: Style) -> list[str]:
     lines = [style.capitals(line) if style.colour and not report.complete else style.bold(line)
              for line in wrap(sentence)]  # fmt: skip
     for part in report.unreadable:
-        lines += _labelled(style.failed, visible(part.what), cut(visible(part.why)), style)
+        lines += _labelled(style.failed, visible(part.what), cut(visible(part.why)))
     counted = words.counts_of(report)
     if not report.complete and counted:
-        lines += _labelled(style.good, "read", counted, style)
+        lines += _labelled(style.good, "read", counted)
     if empty:
         lines += wrap(f"read at {words.read_at(report)}: {counted}")
     for note in report.notes:
@@ -142,11 +142,11 @@ def _opening(report: FenceReport, style: Style) -> list[str]:
     return lines
 
 
-def _labelled(mark: str, label: str, text: str, style: Style) -> list[str]:
+def _labelled(mark: str, label: str, text: str) -> list[str]:
     """A line with a mark: `  ✗ nodes    forbidden: …`; a long label gets a line of its own."""
-    width = _LABEL - 2 if style.unicode else _LABEL - 3
-    if cells(label) < width:
-        return wrap(text, first=f"  {mark} {label}{' ' * (width - cells(label))}", rest=" " * (_LABEL + 2))
+    filled = 3 + bare_cells(mark) + cells(label)
+    if filled < _LABEL + 2:
+        return wrap(text, first=f"  {mark} {label}{' ' * (_LABEL + 2 - filled)}", rest=" " * (_LABEL + 2))
     return [f"  {mark} {label}", *wrap(text, first=" " * (_LABEL + 2), rest=" " * (_LABEL + 2))]
 
 

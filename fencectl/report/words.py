@@ -52,7 +52,7 @@ def held_for(entry: FenceEntry) -> str:
 
 def by_whom(entry: FenceEntry) -> str:
     """The field manager behind something that is not ours (managedFields may be absent)."""
-    return f"by {visible(entry.manager)}" if entry.manager else "by whom: unknown"
+    return f"by {visible(entry.manager)}" if entry.manager else "by unknown"
 
 
 def label_of(report: FenceReport) -> str:
@@ -204,6 +204,11 @@ def fencectl(report: FenceReport, verb: str, *more: str) -> str:
     if report.profile != ProfileName.FENCECTL:
         parts += ["--profile", _word(report.profile)]
     return " ".join([*parts, *more])
+
+
+def holder_option(block: HolderBlock) -> str:
+    """The holder as `--holder` takes it: `RUN.ATTEMPT`, or the identity, quoted."""
+    return block.holder.column if block.holder.run is not None else _word(block.holder.identity)
 
 
 def kubectl(report: FenceReport, *more: str) -> str:
