@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.clusters import Cluster
-from tests.support.realcluster import RealCluster
+from tests.support.realcluster import USERS, RealCluster
 
 if TYPE_CHECKING:
     from fencectl.sandbox import Sandbox
@@ -49,6 +49,8 @@ def sandbox() -> Iterator[Sandbox]:
     from fencectl.sandbox import Sandbox
 
     with Sandbox() as running:
+        for user in USERS:
+            running.users.add(user)
         yield running
 
 

@@ -240,6 +240,27 @@ class Cluster:
         self._sandbox().storage.compact()
         return token
 
+    def sandbox_grant(self, user: str, rules: Iterable[Raw], *, namespace: str | None) -> None:
+        """Add rules to a user of the sandbox, which has no RBAC objects in force."""
+        from fencectl.sandbox import Rule
+
+        users = self._sandbox().users
+        known = users.named(user)
+        added = [
+            Rule(
+                tuple(rule["verbs"]),
+                tuple(
+                    f"{name}.{group}" if group else name
+                    for group in rule["apiGroups"]
+                    for name in rule["resources"]
+                ),
+                ("*",) if namespace is None else (namespace,),
+                tuple(rule.get("resourceNames", ())),
+            )
+            for rule in rules
+        ]
+        users.add(user, rules=[*(known.rules if known else ()), *added])
+
     def _sandbox(self) -> Sandbox:
         from fencectl.sandbox import Sandbox
 
@@ -441,10 +462,13 @@ def make_git_repository(
 
 def grant(cluster: Cluster, user: str, *rules: Raw, namespace: str | None = None) -> None:
     """
-    Give a user rights by real RBAC objects: in all namespaces, or in one.
+    Give a user rights, in all namespaces or in one: on the real server by RBAC objects.
 
     A rule is as in a ClusterRole: `{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}`.
     """
+    if cluster.name == "sandbox":
+        cluster.sandbox_grant(user, rules, namespace=namespace)
+        return
     name = cluster.unique(f"grant-{user}")
     labels = {_MADE_BY_TESTS: "yes"}
     version = "rbac.authorization.k8s.io/v1"
