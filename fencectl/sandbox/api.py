@@ -131,9 +131,9 @@ class Api:
     def _uid(self) -> str:
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
 
-    def _check(self, resource: Resource, obj: Obj, *, old: Obj | None = None) -> None:
+    def _check(self, resource: Resource, obj: Obj, *, old: Obj | None = None, subresource: str = "") -> None:
         causes = changed_identity(old, obj) if old else []
-        causes += validate(resource, obj)
+        causes += validate(resource, obj, subresource=subresource)
         if causes:
             name = obj["metadata"].get("name", "")
             raise status.invalid(resource.kind, group=resource.group, name=name, causes=causes)
@@ -230,7 +230,7 @@ class Api:
             key: ManagerKey = (options.manager, "Update", resource.api_version, options.subresource)
             new = track_update(resource, live=current, new=new, key=key, now=self.now(), creating=False)
         new = prepare_for_update(resource, old=current, new=new, subresource=options.subresource)
-        self._check(resource, new, old=current)
+        self._check(resource, new, old=current, subresource=options.subresource)
         new["metadata"] = {
             **_ordered_metadata(new["metadata"]),
             "resourceVersion": current["metadata"]["resourceVersion"],

@@ -6,19 +6,57 @@ from __future__ import annotations
 
 from typing import Any
 
+from fencectl.sandbox.decode import decode_object
 from fencectl.sandbox.fields import Path, Paths, children, compare, item_key, readable
-from fencectl.sandbox.gojson import Obj, quote
+from fencectl.sandbox.gojson import Obj, encode, kind_of, quote, show
 from fencectl.sandbox.managers import (
     ManagerKey,
     Managers,
     applied_set,
     read_managers,
     reset_paths,
+    track_update,
     with_managers,
 )
 from fencectl.sandbox.resources import Resource
 from fencectl.sandbox.schema import ANY, Type
 from fencectl.sandbox.status import Cause, StatusError, apply_conflict
+
+
+def untyped(shape: Type, value: Any, *, path: str) -> list[str]:
+    """Return what in an applied configuration does not fit the schema, in the server's words."""
+    where = f"{path}: " if path else ""
+    if value is None or shape.kind == "any":
+        return []
+    if shape.kind in ("string", "time", "microtime") and not isinstance(value, str):
+        return [f"{where}expected string, got &value.valueUnstructured{{Value:{encode(value)}}}"]
+    if shape.kind == "boolean" and not isinstance(value, bool):
+        return [f"{where}expected boolean, got &{{{show(value)}}}"]
+    if shape.kind in ("int32", "int64", "number") and (isinstance(value, bool) or not isinstance(value, int | float)):
+        return [f"{where}expected numeric (int or float), got {kind_of(value)}"]
+    if shape.kind in ("struct", "map"):
+        if not isinstance(value, dict):
+            return [f"{where}expected map, got &{{{show(value)}}}"]
+        return _untyped_members(shape, value, path=path)
+    if shape.kind == "list":
+        if not isinstance(value, list):
+            return [f"{where}expected list, got &{{{show(value)}}}"]
+        below = shape.item or ANY
+        return [text for i, item in enumerate(value) for text in untyped(below, item, path=f"{path}[{i}]")]
+    return []
+
+
+def _untyped_members(shape: Type, value: Obj, *, path: str) -> list[str]:
+    found = []
+    for key, item in value.items():
+        below = f"{path}.{key}"
+        if shape.kind == "map":
+            found += untyped(shape.item or ANY, item, path=below)
+        elif key in shape.fields:
+            found += untyped(shape.fields[key].type, item, path=below)
+        elif not shape.keeps_unknown:
+            found.append(f"{below}: field not declared in schema")
+    return found
 
 
 def merge_applied(shape: Type, live: Any, config: Any) -> Any:
@@ -98,8 +136,9 @@ def conflicts(managers: Managers, *, key: ManagerKey, taken: Paths) -> dict[Mana
     return {other: paths for other, paths in found.items() if paths}
 
 
-def conflict_error(found: dict[ManagerKey, Paths], times: dict[ManagerKey, str]) -> StatusError:
+def conflict_error(found: dict[ManagerKey, Paths]) -> StatusError:
     """Build the 409 that names each manager and each field."""
+    count = sum(len(paths) for paths in found.values())
     causes = []
     lines = []
     for key in sorted(found):
@@ -109,18 +148,16 @@ def conflict_error(found: dict[ManagerKey, Paths], times: dict[ManagerKey, str])
             text += f" with subresource {quote(subresource)}"
         if operation == "Update":
             text += f" using {api_version}"
-            if key in times:
-                text += f" at {times[key]}"
         names = [readable(path) for path in sorted(found[key])]
         causes += [Cause("FieldManagerConflict", text, name) for name in names]
-        if len(names) == 1:
+        if count == 1:
             lines.append(f"{text}: {names[0]}")
         else:
-            lines.append(text + ":\n" + "\n".join(f"- {name}" for name in names))
-    count = sum(len(paths) for paths in found.values())
-    plural = "conflict" if count == 1 else "conflicts"
+            plural = text.replace("conflict", "conflicts", 1)
+            lines.append(plural + ":\n" + "\n".join(f"- {name}" for name in names))
     joined = "\n".join(lines)
-    return apply_conflict(causes, message=f"Apply failed with {count} {plural}: {joined}")
+    word = "conflict" if count == 1 else "conflicts"
+    return apply_conflict(causes, message=f"Apply failed with {count} {word}: {joined}")
 
 
 def apply_config(
@@ -130,9 +167,12 @@ def apply_config(
     reset = reset_paths(resource, key[3])
     managers = read_managers(live)
     if exists and not managers.sets:
-        owned = applied_set(resource, live, reset=())
-        managers.sets["before-first-apply", "Update", key[2], ""] = owned
-        managers.times["before-first-apply", "Update", key[2], ""] = now
+        # NB: nobody was recorded as owner so far; the first apply finds one for what is there.
+        before_key = ("before-first-apply", "Update", key[2], "")
+        bare = {**live, "metadata": {k: v for k, v in live["metadata"].items() if k != "managedFields"}}
+        empty = decode_object(resource, {"metadata": {}}).obj
+        owned = track_update(resource, live=empty, new=bare, key=before_key, now=now, creating=True)
+        managers = read_managers(owned)
     before = managers.copy()
     last = managers.sets.get(key, frozenset())
     mine = applied_set(resource, config, reset=reset)
@@ -147,7 +187,7 @@ def apply_config(
     taken = frozenset(changes.added | changes.modified)
     found = conflicts(managers, key=key, taken=taken)
     if found and not force:
-        raise conflict_error(found, managers.times)
+        raise conflict_error(found)
     removed = frozenset(changes.removed)
     for other in list(managers.sets):
         if other != key:

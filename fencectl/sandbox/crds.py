@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from fencectl.sandbox.api import Api, Target
-from fencectl.sandbox.gojson import Obj
+from fencectl.sandbox.gojson import Obj, encode
 from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.resources import Resource, ResourceTable
 from fencectl.sandbox.schema import ANY, Field, Type, from_openapi
@@ -36,6 +36,7 @@ def resources_of(crd: Obj) -> list[Resource]:
                 item["jsonPath"].lstrip(".") for item in version.get("selectableFields") or ()
             ),
             custom=True,
+            has_rules="x-kubernetes-validations" in encode(version),
             has_generation=True,
             unconditional_update=False,
             columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ())

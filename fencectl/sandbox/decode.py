@@ -14,7 +14,7 @@ from typing import Any
 
 from fencectl.sandbox.gojson import Obj, kind_of, plain, quote
 from fencectl.sandbox.resources import OBJECT_META, Resource
-from fencectl.sandbox.schema import Type
+from fencectl.sandbox.schema import ANY, Type
 
 _GO_TYPES = {"string": "string", "boolean": "bool", "int32": "int32", "int64": "int64", "number": "float64"}
 _TIME = re.compile(r"^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?P<fraction>[.,]\d+)?(?P<zone>Z|[+-]\d\d:\d\d)$")
@@ -50,7 +50,10 @@ def _custom(resource: Resource, sent: Obj, *, unknown: list[str]) -> Obj:
     out: Obj = {}
     for key, value in sent.items():
         if key == "metadata":
-            out[key] = _struct(OBJECT_META, value, path="metadata", unknown=unknown, go_name="ObjectMeta")
+            # NB: decoded on its own, so that errors name the path from here.
+            found: list[str] = []
+            out[key] = _struct(OBJECT_META, value, path="", unknown=found)
+            unknown += [f"metadata.{path}" for path in found]
         elif key in ("apiVersion", "kind"):
             out[key] = value
         else:
@@ -73,7 +76,9 @@ def prune(shape: Type, value: Any, *, path: str, unknown: list[str]) -> Any:
             known = shape.fields.get(key)
             below = f"{path}.{key}"
             if known is not None:
-                out[key] = prune(known.type, item, path=below, unknown=unknown)
+                # NB: a null where the schema has none is dropped.
+                if item is not None:
+                    out[key] = prune(known.type, item, path=below, unknown=unknown)
             elif shape.keeps_unknown:
                 out[key] = item
             else:
@@ -209,22 +214,36 @@ def _scalar(kind: str, value: Any, *, path: str, parent: str) -> Any:
     return value
 
 
-def wrong_scalar(shape: Type, value: Any) -> str:
-    """Return the Go type of the first scalar that does not fit, or nothing."""
-    if shape.kind in _GO_TYPES and value is not None:
+def unconvertible(shape: Type, value: Any) -> str:
+    """Say what is wrong with the first value that does not fit, in the words of the map converter, or nothing."""
+    if value is None or shape.kind in ("any", "quantity", "intorstring"):
+        return ""
+    if shape.kind in _GO_TYPES:
+        return _unconvertible_scalar(_GO_TYPES[shape.kind], value)
+    if shape.kind in ("time", "microtime"):
         try:
-            _scalar(shape.kind, value, path="", parent="")
-        except DecodeError:
-            return _GO_TYPES[shape.kind]
+            _time(value, path="", parent="", micro=shape.kind == "microtime")
+        except DecodeError as err:
+            return str(err)
         return ""
-    if shape.kind == "struct" and isinstance(value, dict):
-        return next(
-            filter(None, (wrong_scalar(known.type, value[name]) for name, known in shape.fields.items() if name in value)), ""
-        )
-    if shape.item is None:
+    if not isinstance(value, list if shape.kind == "list" else dict):
+        have = {"array": "slice", "object": "map", "number": "int64"}.get(kind_of(value), kind_of(value))
+        return f"cannot restore {'slice' if shape.kind == 'list' else shape.kind} from {have}"
+    if shape.kind == "struct":
+        found = (unconvertible(known.type, value[name]) for name, known in shape.fields.items() if name in value)
+        return next(filter(None, found), "")
+    items = value.values() if isinstance(value, dict) else value
+    return next(filter(None, (unconvertible(shape.item or ANY, item) for item in items)), "")
+
+
+def _unconvertible_scalar(wanted: str, value: Any) -> str:
+    have = "bool" if isinstance(value, bool) else {str: "string", int: "int64", float: "float64"}.get(type(value), "")
+    if have == wanted or (have == "int64" and wanted in ("int32", "float64")):
         return ""
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return next(filter(None, (wrong_scalar(shape.item, item) for item in items)), "")
+    # NB: what Go could convert in principle is refused in other words than what it could not.
+    if (have, wanted) in (("int64", "string"), ("float64", "int32"), ("float64", "int64")):
+        return f"cannot convert {have} to {wanted}"
+    return f"unrecognized type: {wanted}"
 
 
 def _mismatch(value: Any, *, path: str, parent: str, go_type: str) -> str:

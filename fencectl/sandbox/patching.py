@@ -7,8 +7,8 @@ from typing import Any
 
 from fencectl.sandbox import status
 from fencectl.sandbox.api import Api, Target
-from fencectl.sandbox.apply import apply_config
-from fencectl.sandbox.decode import DecodeError, decode_object, wrong_scalar
+from fencectl.sandbox.apply import apply_config, untyped
+from fencectl.sandbox.decode import DecodeError, decode_object, unconvertible
 from fencectl.sandbox.gojson import NotJsonError, Obj, decode, duplicate_fields, encode, kind_of, quote, show
 from fencectl.sandbox.jsonpatch import (
     MAX_OPERATIONS,
@@ -67,6 +67,8 @@ def _finish(
         resource.api_version,
     ):
         raise status.undecodable(shown(), why=unregistered(str(api_version), str(kind)))
+    if resource.custom:
+        check_custom_kind(resource, patched)
     try:
         done = decode_object(resource, patched)
     except DecodeError as err:
@@ -78,6 +80,23 @@ def _finish(
         options.warnings += problems
     done.obj.setdefault("metadata", {})
     return done.obj
+
+
+def check_custom_kind(resource: Resource, obj: Obj) -> None:
+    """Refuse a custom object of another kind or version than its path says."""
+    api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
+    causes = [
+        status.Cause("FieldValueInvalid", f"Invalid value: {quote(have)}: must be {wanted}", where)
+        for where, have, wanted in (
+            ("apiVersion", api_version, resource.api_version),
+            ("kind", kind, resource.kind),
+        )
+        if have != wanted
+    ]
+    if causes:
+        group = api_version.rpartition("/")[0]
+        name = str((obj.get("metadata") or {}).get("name", ""))
+        raise status.invalid(kind, group=group, name=name, causes=causes)
 
 
 def unregistered(api_version: str, kind: str) -> str:
@@ -129,10 +148,10 @@ def _strategic_change(decoded: Any, resource: Resource, *, options: WriteOptions
                 f"json: cannot unmarshal {kind_of(decoded)} into Go value of type map[string]interface {{}}"
             )
         patched = merge_strategic(resource.type, current, decoded)
-        wrong = wrong_scalar(resource.type, patched)
+        wrong = unconvertible(resource.type, patched)
         if wrong:
             # NB: this door converts maps without JSON between, and complains in other words.
-            raise status.undecodable(quote(show(decoded)), why=f"unrecognized type: {wrong}")
+            raise status.undecodable(quote(show(decoded)), why=wrong)
         return _finish(resource, patched, shown=lambda: quote(show(decoded)), found=[], options=options)
 
     return change
@@ -148,7 +167,7 @@ def read_yaml(text: str) -> Any:
         try:
             return yaml.safe_load(text)
         except yaml.YAMLError as err:
-            raise status.bad_request(f"error decoding patch: error converting YAML to JSON: {err}") from err
+            raise status.bad_request(f"error encoding patch: yaml: {' '.join(str(err).split())}") from err
 
 
 def _apply(api: Api, target: Target, text: str, *, options: WriteOptions) -> tuple[Obj, bool]:
@@ -156,7 +175,7 @@ def _apply(api: Api, target: Target, text: str, *, options: WriteOptions) -> tup
     config = read_yaml(text)
     if not isinstance(config, dict):
         raise status.bad_request(
-            f"error decoding patch: json: cannot unmarshal {kind_of(config)} into Go value of type map[string]interface {{}}"
+            f"error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind_of(config)} into Go value of type map[string]interface {{}}"
         )
     _check_config(target, config)
     key = (options.manager, "Apply", resource.api_version, options.subresource)
@@ -188,39 +207,32 @@ def _apply(api: Api, target: Target, text: str, *, options: WriteOptions) -> tup
 
 def _check_config(target: Target, config: Obj) -> None:
     metadata = config.get("metadata") or {}
-    if config.get("apiVersion") != target.resource.api_version or config.get("kind") != target.resource.kind:
-        raise status.bad_request(
-            f"invalid object type: {config.get('apiVersion', '')}, Kind={config.get('kind', '')}"
-        )
+    api_version, kind = config.get("apiVersion", ""), config.get("kind", "")
+    if (api_version, kind) != (target.resource.api_version, target.resource.kind):
+        raise status.bad_request(f"invalid object type: {_with_group(api_version)}, Kind={kind}")
     if metadata.get("managedFields"):
         raise status.bad_request("metadata.managedFields must be nil")
-    name = metadata.get("name", target.name)
-    if name != target.name:
-        raise status.bad_request(
-            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
-        )
+
+
+def _with_group(api_version: str) -> str:
+    """Spell a group and version as Go prints the pair: an empty group leaves its slash."""
+    return api_version if "/" in api_version else f"/{api_version}"
 
 
 def _decoded_config(resource: Resource, config: Obj, *, options: WriteOptions) -> Obj:
     """Normalise the values of an applied configuration without adding fields that it does not have."""
+    findings = untyped(resource.type, config, path="")
+    if findings:
+        metadata = config.get("metadata") or {}
+        what = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+        shown = findings[0] if len(findings) == 1 else "errors:\n" + "\n".join(f"  {text}" for text in findings)
+        spelled = f"{_with_group(resource.api_version)}, Kind={resource.kind}"
+        message = f"failed to create typed patch object ({what}; {spelled}): {shown}"
+        raise status.StatusError(500, reason="", message=message)
     try:
         done = decode_object(resource, config)
     except DecodeError as err:
-        raise status.StatusError(
-            500,
-            reason="",
-            message=f"failed to create typed patch object ({config.get('metadata', {}).get('namespace', '')}/"
-            f"{config.get('metadata', {}).get('name', '')}; {resource.api_version}, Kind={resource.kind}): {err}",
-        ) from err
-    if done.unknown:
-        errors = "\n".join(f"  .{path}: field not declared in schema" for path in sorted(done.unknown))
-        raise status.StatusError(
-            500,
-            reason="",
-            message=f"failed to create typed patch object ({config.get('metadata', {}).get('namespace', '')}/"
-            f"{config.get('metadata', {}).get('name', '')}; {resource.api_version}, Kind={resource.kind}): "
-            f"{errors.strip()}",
-        )
+        raise status.StatusError(500, reason="", message=f"failed to convert new object: {err}") from err
     return _only_given(done.obj, config)
 
 

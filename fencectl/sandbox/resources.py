@@ -64,6 +64,8 @@ class Resource:
     # Another resource whose objects these are (events exist in two groups).
     alias_of: tuple[str, str] | None = None
     verbs: tuple[str, ...] = VERBS
+    # Whether its schema has validation rules: the server says when it did not get to them.
+    has_rules: bool = False
 
     @property
     def api_version(self) -> str:
@@ -210,6 +212,9 @@ _FLUX = (
 )
 
 
+_WITH_RULES = ("Kustomization", "HelmRelease", "GitRepository", "Bucket", "HelmChart")
+
+
 def _flux_categories(area: str) -> tuple[str, ...]:
     kinds = {"kustomize": "fluxcd-appliers", "helm": "fluxcd-appliers", "source": "fluxcd-sources"}
     return ("all", "fluxcd", kinds[area]) if area in kinds else ("all", "fluxcd")
@@ -250,6 +255,7 @@ def flux_resources() -> list[Resource]:
             short_names=short,
             subresources=() if shape == "FluxPlain" and kind != "ExternalArtifact" else ("status",),
             custom=True,
+            has_rules=kind in _WITH_RULES,
             has_generation=True,
             unconditional_update=False,
             columns=_flux_columns(kind, shape),

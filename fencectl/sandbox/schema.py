@@ -10,7 +10,7 @@ A line is `Name field spec; field spec; ...`. A spec is a type and flags, separa
 `x` int-or-string, `any`, `Name` a struct, `[t]` a list, `{t}` a map. Flags: `!` is written even when empty,
 `*` a pointer (an explicit zero is kept), `@set`, `@map:key,key`, `@atomic` how server-side apply merges,
 `~key` merge key of a strategic patch (`~` alone: merge of a plain list), `~!` keys are retained, `=json` a
-default, `?` required.
+default, `?` required, `^name` a pattern of `PATTERNS`.
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ class Field:
     default: Any = None
 
 
+PATTERNS = {
+    "duration": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$",
+    "timeout": r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$",
+}
 ANY = Type("any", keeps_unknown=True)
 
 
@@ -111,6 +115,8 @@ def _field(spec: str, flags: list[str], *, types: Mapping[str, Type]) -> Field:
             made.retain_keys = True
         elif flag.startswith("~"):
             made.merge_key = flag[1:]
+        elif flag.startswith("^"):
+            shape.pattern = PATTERNS[flag[1:]]
         elif flag.startswith("="):
             made.default = json.loads(flag[1:])
         elif flag == "@atomic" and shape.kind == "struct":

@@ -50,14 +50,32 @@ def _too_long(limit: int, where: str) -> Cause:
     return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", where)
 
 
-def validate(resource: Resource, obj: Obj) -> list[Cause]:
+_UNCHECKED = Cause(
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
+    "errors to complete validation",
+    "<nil>",
+)
+
+
+def validate(resource: Resource, obj: Obj, *, subresource: str = "") -> list[Cause]:
     """Return every finding, in the server's order."""
     causes = _metadata(resource, obj["metadata"])
     if resource.kind == "Lease":
         causes += _lease(obj.get("spec") or {})
     if resource.custom:
-        causes += schema_findings(resource.type, obj, path="")
+        causes += _custom(resource, obj, subresource=subresource)
     return causes
+
+
+def _custom(resource: Resource, obj: Obj, *, subresource: str) -> list[Cause]:
+    if subresource == "status":
+        known = resource.type.fields.get("status")
+        found = schema_findings(known.type, obj.get("status", {}), path="status", root="status") if known else []
+    else:
+        found = schema_findings(resource.type, obj, path="")
+    broken = any(cause.reason in ("FieldValueTypeInvalid", "FieldValueRequired") for cause in found)
+    return [*found, _UNCHECKED] if broken and resource.has_rules else found
 
 
 def _metadata(resource: Resource, metadata: Obj) -> list[Cause]:
@@ -150,8 +168,9 @@ _WORDS = {
 }
 
 
-def schema_findings(shape: Type, value: Any, *, path: str) -> list[Cause]:
-    """Check a custom object against its structural schema."""
+def schema_findings(shape: Type, value: Any, *, path: str, root: str = "") -> list[Cause]:
+    """Check a custom object against its structural schema; texts name paths from `root` on."""
+    shown = path.removeprefix(f"{root}.") if root else path
     if shape.kind not in _WORDS:
         return []
     accepted, word = _WORDS[shape.kind]
@@ -162,7 +181,7 @@ def schema_findings(shape: Type, value: Any, *, path: str) -> list[Cause]:
         return [
             Cause(
                 "FieldValueTypeInvalid",
-                f'Invalid value: {quote(have)}: {path} in body must be of type {word}: {quote(have)}',
+                f'Invalid value: {quote(have)}: {shown} in body must be of type {word}: {quote(have)}',
                 path,
             )
         ]
@@ -173,15 +192,15 @@ def schema_findings(shape: Type, value: Any, *, path: str) -> list[Cause]:
                 continue
             below = f"{path}.{name}" if path else name
             if name in value:
-                causes += schema_findings(known.type, value[name], path=below)
+                causes += schema_findings(known.type, value[name], path=below, root=root)
             elif known.required:
                 causes.append(Cause("FieldValueRequired", "Required value", below))
     elif shape.kind == "map" and shape.item:
         for name, item in value.items():
-            causes += schema_findings(shape.item, item, path=f"{path}.{name}")
+            causes += schema_findings(shape.item, item, path=f"{path}.{name}", root=root)
     elif shape.kind == "list" and shape.item:
         for index, item in enumerate(value):
-            causes += schema_findings(shape.item, item, path=f"{path}[{index}]")
+            causes += schema_findings(shape.item, item, path=f"{path}[{index}]", root=root)
     elif shape.enum and value not in shape.enum:
         allowed = ", ".join(quote(str(item)) for item in shape.enum)
         causes.append(
@@ -189,7 +208,7 @@ def schema_findings(shape: Type, value: Any, *, path: str) -> list[Cause]:
         )
     elif shape.pattern and isinstance(value, str) and not re.search(shape.pattern, value):
         causes.append(
-            _invalid(value, f"{path} in body should match '{shape.pattern}'", path)
+            _invalid(value, f"{shown} in body should match '{shape.pattern}'", path)
         )
     return causes
 

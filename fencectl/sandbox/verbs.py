@@ -12,7 +12,7 @@ from fencectl.sandbox.events import as_events_v1, as_seen, as_stored
 from fencectl.sandbox.gojson import NotJsonError, Obj, decode, encode_bytes, kind_of, quote
 from fencectl.sandbox.negotiate import Form, negotiate
 from fencectl.sandbox.options import WriteOptions, read_options
-from fencectl.sandbox.patching import APPLY_YAML, patch_object, patch_types, read_yaml, unregistered
+from fencectl.sandbox.patching import APPLY_YAML, patch_object, check_custom_kind, patch_types, read_yaml, unregistered
 from fencectl.sandbox.reading import list_objects, read_list_options
 from fencectl.sandbox.requests import Action, Request, Response, json_response, text_response
 from fencectl.sandbox.resources import Resource
@@ -181,7 +181,7 @@ class Verbs:
         sent = read_body(request, kind=resource.kind)
         if action.subresource:
             return self._create_below(request, target, action, sent, options)
-        _check_kind(resource, sent, known=self._known())
+        _check_kind(resource, sent, raw=request.body, known=self._known())
         stored = as_stored(resource, sent)
         options.admit = admitted
         obj = self._api.create(_stored_as(resource), namespace=target.namespace, sent=stored, options=options)
@@ -225,7 +225,7 @@ class Verbs:
         if action.subresource == "scale":
             done = write_scale(self._api, target, change=lambda scale: sent, options=options)
             return json_response(200, done)
-        _check_kind(resource, sent, known=self._known())
+        _check_kind(resource, sent, raw=request.body, known=self._known())
         stored_target = Target(_stored_as(resource), target.namespace, target.name)
         obj, created = self._api.put_or_create(stored_target, sent=as_stored(resource, sent), options=options)
         code = 201 if created else 200
@@ -236,7 +236,7 @@ class Verbs:
         content_type = request.media_type
         accepted = patch_types(resource)
         if content_type not in accepted:
-            raise status.unsupported_patch()
+            raise status.unsupported_media(accepted) if resource.custom else status.unsupported_patch()
         self._form(request, resource)
         options = self._options(request, action, "PatchOptions", is_apply=content_type == APPLY_YAML)
         if action.subresource == "scale":
@@ -353,14 +353,26 @@ def _named(matches: Callable[[Obj], bool], name: str) -> Callable[[Obj], bool]:
     return lambda obj: obj["metadata"]["name"] == name and matches(obj)
 
 
-def _check_kind(resource: Resource, sent: Obj, *, known: set[tuple[str, str]]) -> None:
+def _check_kind(resource: Resource, sent: Obj, *, raw: bytes, known: set[tuple[str, str]]) -> None:
     api_version, kind = sent.get("apiVersion"), sent.get("kind")
     # NB: the real server takes a body without them for built-in kinds.
     if not resource.custom and not api_version and not kind:
         return
     if not kind or not api_version:
         missing = "Kind" if not kind else "apiVersion"
-        raise status.bad_request(f"Object '{missing}' is missing in '{encode_bytes(sent).decode().strip()}'")
+        text = raw.decode("utf-8", "replace")
+        raise status.bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): "
+            f"Object '{missing}' is missing in '{text}'{_excerpt(raw)}"
+        )
+    if resource.custom:
+        if api_version != resource.api_version and kind == resource.kind:
+            raise status.bad_request(
+                f"the API version in the data ({api_version}) does not match the expected API version "
+                f"({resource.api_version})"
+            )
+        check_custom_kind(resource, sent)
+        return
     if api_version != resource.api_version or kind != resource.kind:
         version = api_version.rpartition("/")[2]
         if (api_version, kind) in known:
