@@ -1,12 +1,14 @@
 """
 A deploy as far as its fences go: lease, suspensions outermost first, nodes; each through the real patches.
 
-The demo plays it on its own sandbox and then kills it: what is left is what a killed deploy leaves.
+The demo plays it on its own sandbox and then kills it: what is left is what a killed deploy leaves. One that is
+left alone releases everything again, in the reverse order.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -14,7 +16,8 @@ from typing import Any
 from fencectl.cluster.transport import Transport
 from fencectl.cluster.write import create, send
 from fencectl.core.answers import Answer, Applied, Refused, Unknown
-from fencectl.core.errors import FencectlError
+from fencectl.core.errors import FencectlError, PersonNeededError
+from fencectl.core.identity import parse_holder
 from fencectl.core.journal import Journal, LeaseRef, Phase
 from fencectl.core.marks import read_mark
 from fencectl.core.patches import GuardedPatch
@@ -29,6 +32,7 @@ from fencectl.core.placements import (
     rewrite_journal,
 )
 from fencectl.core.refs import ObjectRef, Seen, dig
+from fencectl.core.releases import CannotLift, lift_cordon, lift_lease, lift_suspension
 
 LEASE_KIND = ("coordination.k8s.io/v1", "Lease", "leases")
 KUSTOMIZATION_KIND = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "kustomizations")
@@ -36,13 +40,17 @@ NODE_KIND = ("v1", "Node", "nodes")
 
 
 class NotFencedError(FencectlError):
-    """A fence could not be placed."""
+    """A fence could not be placed, or not be released."""
+
+
+class LeaseHeldError(PersonNeededError):
+    """Another holder has the lease: no deploy starts beside it."""
 
 
 @dataclass(slots=True)
 class PlayedDeploy:
     """
-    One run that fences and then stops, as a killed one does: nothing here releases anything.
+    One run that fences; unless `release_all` is called, all of it stays, as after a kill.
 
     `holder`: its identity. `lease`: namespace and name. `now`: its clock, aware UTC. `story`: further fields of
     the journal, such as `repository`.
@@ -57,9 +65,14 @@ class PlayedDeploy:
     token: int = 0
     _lease_ref: LeaseRef | None = None
     _seq: int = 0
+    _fenced: list[ObjectRef] = field(default_factory=list)
 
     def take_lease(self) -> int:
-        """Create the lease, or take it where it is free; return the fencing token."""
+        """
+        Create the lease, or take it where it is free; return the fencing token.
+
+        Raises LeaseHeldError where another holder has it; nothing was changed then.
+        """
         namespace, name = self.lease
         seen = self._read(LEASE_KIND, namespace, name)
         terms = LeaseTerms(self.holder, self.duration_s, self.now, self._journal(0))
@@ -67,7 +80,11 @@ class PlayedDeploy:
             collection = f"/apis/{LEASE_KIND[0]}/namespaces/{namespace}/leases"
             raw = self._applied(create(self.door, collection, new_lease(namespace, name, terms)))
         else:
-            raw = self._applied(send(self.door, self._placed(acquire_lease(seen, terms)).patch))
+            taken = acquire_lease(seen, terms)
+            if isinstance(taken, CannotPlace):
+                other = parse_holder(str(dig(seen.raw, "spec", "holderIdentity")))
+                raise LeaseHeldError(f"lease/{namespace}/{name} is held by {other.title}")
+            raw = self._applied(send(self.door, taken.patch))
         self.token = dig(raw, "spec", "leaseTransitions")
         self._lease_ref = LeaseRef(namespace, name, dig(raw, "metadata", "uid"), self.duration_s, self.token)
         return self.token
@@ -90,6 +107,29 @@ class PlayedDeploy:
         story = mark.journal.with_phase(phase, at=self.now, reason=reason)
         return self._send(fenced, rewrite_journal(fenced, mark.journal, story))
 
+    def release_all(self) -> Iterator[tuple[ObjectRef, str]]:
+        """Release every fence in the reverse order, each from a fresh read, and free the lease last."""
+        while self._fenced:
+            ref = self._fenced[-1]
+            seen = self._must_read((ref.api_version, ref.kind, ref.plural), ref.namespace, ref.name)
+            mark = read_mark(seen)
+            if mark is None or mark.journal is None or mark.owner != self.holder:
+                raise NotFencedError(f"{ref.display} does not carry the mark of this run any more")
+            lift = lift_cordon if ref.kind == NODE_KIND[1] else lift_suspension
+            lifted = lift(seen, mark.journal)
+            if isinstance(lifted, CannotLift):
+                raise NotFencedError(f"{ref.display} cannot be released: {lifted.why}")
+            self._send(seen, lifted.patch)
+            self._fenced.pop()
+            yield ref, lifted.after
+        namespace, name = self.lease
+        seen = self._must_read(LEASE_KIND, namespace, name)
+        if dig(seen.raw, "spec", "holderIdentity") != self.holder:
+            raise NotFencedError(f"{seen.ref.display} is not held by this run any more")
+        freed = lift_lease(seen)
+        self._send(seen, freed.patch)
+        yield seen.ref, freed.after
+
     def _journal(self, rank: int) -> Journal:
         self._seq += 1
         return Journal(
@@ -104,7 +144,9 @@ class PlayedDeploy:
         )
 
     def _place(self, seen: Seen, placed: Placed) -> Seen:
-        return self._send(seen, placed.patch)
+        fenced = self._send(seen, placed.patch)
+        self._fenced.append(seen.ref)
+        return fenced
 
     def _send(self, seen: Seen, patch: GuardedPatch) -> Seen:
         return Seen(seen.ref, self._applied(send(self.door, patch)))
@@ -121,9 +163,9 @@ class PlayedDeploy:
             case Applied(raw):
                 return raw
             case Refused(why, status, detail):
-                raise NotFencedError(f"the server refused the fence ({status}, {why.value})", reason=detail)
+                raise NotFencedError(f"the server refused the patch ({status}, {why.value})", reason=detail)
             case Unknown(detail):
-                raise NotFencedError("nobody can say whether the fence was placed", reason=detail)
+                raise NotFencedError("nobody can say whether the patch was applied", reason=detail)
 
     def _must_read(self, kind: tuple[str, str, str], namespace: str | None, name: str) -> Seen:
         seen = self._read(kind, namespace, name)
