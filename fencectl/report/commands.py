@@ -109,9 +109,10 @@ def heading(entry: FenceEntry, total: int) -> str:
 def title_of_release(entry: FenceEntry, block: HolderBlock | None) -> str:
     """What the release does, for a comment; a lease also says what it comes after."""
     title = words_in_comment(entry.release.title) if entry.release is not None else ""
-    going = [other.order for other in block.entries if other.release is not None] if block is not None else []
-    before = [order for order in going if order < entry.order]
-    if entry.kind is not FenceKind.LEASE or not before:
+    if entry.kind is not FenceKind.LEASE or block is None:
+        return title
+    before = [one.order for one in block.entries if one.release is not None and one.order < entry.order]
+    if not before:
         return title
     first, last = min(before), max(before)
     return f"{title}; last, only after {first if first == last else f'{first} to {last}'}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import urlsplit
 
 from fencectl.core.evidence import Source, Verdict
 from fencectl.core.report import FenceReport, HolderBlock
@@ -202,9 +201,5 @@ def _whom(source: Source, block: HolderBlock) -> str:
     if source is Source.PROCESS:
         return "this machine"
     if source in {Source.JOB, Source.RUN}:
-        try:
-            host = urlsplit(block.server_url or "").hostname or "github.com"
-        except ValueError:
-            host = "GitHub"
-        return "api.github.com" if host == "github.com" else visible(host)
+        return words.github_api_of(block)
     return "the API server"

@@ -14,7 +14,7 @@ from fencectl.report.escape import cut, visible
 from fencectl.report.shell import NotPrintableError, quote
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+", re.ASCII)
-_SERVER = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?", re.ASCII)
+_SERVER = re.compile(r"https?://([A-Za-z0-9.-]+)(?::[0-9]+)?/?", re.ASCII)
 _VERDICT_ORDER = ("dead (proven)", "dead (presumed)", "unknown", "live")
 _ENTRIES = frozenset({FenceKind.HOLD, FenceKind.RECORD})
 _OWN_VERB = re.compile(r"\bfencectl ([a-z]+)\b")
@@ -87,10 +87,20 @@ def run_url(block: HolderBlock) -> str | None:
     holder = block.holder
     if holder.kind is not HolderKind.GITHUB or not _REPOSITORY.fullmatch(block.repository or ""):
         return None
-    server = (block.server_url or "https://github.com").rstrip("/")
+    server = block.server_url or "https://github.com"
     if not _SERVER.fullmatch(server):
         return None
-    return f"{server}/{block.repository}/actions/runs/{holder.run}/attempts/{holder.attempt}"
+    return f"{server.rstrip('/')}/{block.repository}/actions/runs/{holder.run}/attempts/{holder.attempt}"
+
+
+def github_api_of(block: HolderBlock) -> str:
+    """Who is asked about a run: the API's host, as far as the server is known."""
+    if block.server_url is None:
+        return "api.github.com"
+    match = _SERVER.fullmatch(block.server_url)
+    if match is None:
+        return "GitHub"
+    return "api.github.com" if match[1] == "github.com" else match[1]
 
 
 def verdicts(blocks: Sequence[HolderBlock]) -> str:

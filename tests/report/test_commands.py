@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from fencectl.core.patches import GuardedPatch, annotation, drop, guard, put, seal
 from fencectl.core.refs import ObjectRef
 from fencectl.core.report import Release
-from fencectl.report.commands import NotPrintableError, Shell, Where, as_kubectl, printable, zone
+from fencectl.report.commands import NotPrintableError, Shell, Where, as_kubectl, command_of, printable, zone
 from fencectl.report.shell import quote
 from tests.report import story
 from tests.report.unquote import powershell_words
@@ -238,6 +238,21 @@ def test_whole_zone_pasted_into_a_shell_runs_the_commands_in_order(tmp_path: Pat
     assert (tmp_path / "out").read_text().splitlines() == bodies
 
 
+@pytest.mark.parametrize(
+    ("check", "proof"),
+    [
+        (story.CHECK, "the check above says `completed`"),
+        ("ps -p 4711", "the check above shows that their holder is gone"),
+        (None, "you know that their holder is gone"),
+    ],
+)
+def test_unproven_holder_says_what_would_prove_it(check: str | None, proof: str) -> None:
+    """The words fit the check that is printed."""
+    judgement = replace(story.UNKNOWN, check=check)
+    lines = zone(story.report(story.block(story.dead_entries(), judgement)))
+    assert f"# NOT PROVEN DEAD: run these only if {proof}" in lines
+
+
 def test_fence_without_printable_command_stops_its_holders_chain() -> None:
     """What comes after it is not printed either: it would be released out of order."""
     entries = list(story.dead_entries())
@@ -247,3 +262,5 @@ def test_fence_without_printable_command_stops_its_holders_chain() -> None:
     assert sum(line.startswith("kubectl ") for line in lines) == 1
     assert "# no command: kubectl would not read this name as one object" in lines
     assert lines[-1] == "# 5/5 lease/flux-system/fencectl-deploy: waits for 2"
+    assert [command_of(one, Where()) is None for one in entries] == [False, True, False, False, False]
+    assert command_of(story.foreign()[0], Where()) is None

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from fencectl.core.evidence import Evidence, Source
 from fencectl.core.observation import ReadCounts, Unreadable
 from fencectl.core.report import FenceReport, NoRelease
 from fencectl.report.hints import hint_for
@@ -110,6 +111,44 @@ def test_manager_that_nobody_recorded_is_said() -> None:
     foreign = replace(story.foreign()[0], manager=None)
     shown = " ".join(overview(story.report(not_ours=(foreign,)), verbs=story.VERBS))
     assert "node/worker-7 (cordoned by unknown)" in shown
+
+
+@pytest.mark.parametrize(
+    ("server", "asked"),
+    [
+        (None, "api.github.com"),
+        ("https://github.com/", "api.github.com"),
+        ("https://ghe.example.com:8443", "ghe.example.com"),
+        ("https://[", "GitHub"),
+        ("x\x1b", "GitHub"),
+    ],
+)
+def test_block_names_whom_it_asked(server: str | None, asked: str) -> None:
+    """The host, where the journal names one that is one."""
+    block = replace(story.dead().blocks[0], server_url=server)
+    assert f"  asked      {asked} and the API server at 02:47:31Z" in "\n".join(
+        overview(story.report(block), verbs=story.VERBS)
+    )
+
+
+def test_block_of_a_pod_and_of_a_process_name_whom_they_asked() -> None:
+    """One line of evidence each, and nobody is asked twice."""
+    facts = tuple(
+        Evidence(source, "?", "x", story.NOW) for source in (Source.PROCESS, Source.POD, Source.HEARTBEAT)
+    )
+    block = replace(story.dead().blocks[0], judgement=replace(story.UNKNOWN, evidence=facts))
+    assert "  asked      this machine and the API server at 02:47:31Z, clock skew 0.4s" in overview(
+        story.report(block), verbs=story.VERBS
+    )
+
+
+def test_check_that_is_too_wide_stands_flush_left_and_whole() -> None:
+    """A command is never broken."""
+    check = f"{story.CHECK} --json status,conclusion"
+    block = replace(story.dead().blocks[0], judgement=replace(story.UNKNOWN, check=check, evidence=()))
+    lines = overview(story.report(block), verbs=story.VERBS)
+    assert lines[lines.index("  check") + 1] == check
+    assert not any(line.startswith("  asked") for line in lines)
 
 
 def test_nothing_to_do_has_no_hint() -> None:
