@@ -59,7 +59,9 @@ def write_reports(reports: Sequence[FenceReport], options: FencesOptions) -> Non
         case Output.MARKDOWN:
             from fencectl.report.markdown import as_markdown
 
-            write(stdout=as_markdown(reports, verbs=VERBS, shell=shell, commands=not options.no_commands))
+            commands = not options.no_commands
+            markdown = as_markdown(reports, verbs=VERBS, shell=shell, explain=options.explain, commands=commands)
+            write(stdout=markdown)
         case Output.GITHUB:
             from fencectl.report.github import as_annotations
 
