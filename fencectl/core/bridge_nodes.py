@@ -273,9 +273,9 @@ def _cleared_by_next_run(node: _Node, cluster: _Cluster, group: str | None) -> t
 
 
 def _batch_of(node: _Node, cluster: _Cluster) -> _Batch:
-    """The batch by the journal's owner; a node without a journal goes with the journals that have its mark."""
-    owner = node.mark.text if node.reading is None else node.reading.owner
-    return cluster.batches.get(owner, _NO_BATCH) if owner is not None else _NO_BATCH
+    """The batch of the journals whose owner this node's mark names; a sound journal's owner is its mark."""
+    owner = node.mark.text
+    return _NO_BATCH if owner is None else cluster.batches.get(owner, _NO_BATCH)
 
 
 def _phase_clause(node: _Node) -> str:
