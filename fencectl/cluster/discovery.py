@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from fencectl.cluster.read import JSON, UNDECODABLE, Asked, ReadFailedError, Reads
 from fencectl.cluster.structs import BadPageError, decode_object
@@ -43,8 +44,7 @@ WITH_SUSPEND = frozenset(
 """Kinds that are known to have `spec.suspend`. Others are read too, but count only once one shows the field."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedKind:
+class ListedKind(Struct, frozen=True):
     """One kind that can be listed."""
 
     group: str
@@ -68,8 +68,7 @@ class ListedKind:
         return f"{'/apis' if self.group else '/api'}/{self.api_version}/{self.plural}"
 
 
-@dataclass(frozen=True, slots=True)
-class Discovered:
+class Discovered(Struct, frozen=True):
     """The kinds, and the parts of the discovery that failed (what, why)."""
 
     kinds: tuple[ListedKind, ...]

@@ -8,7 +8,6 @@ have no cheaper form than whole pages, of which only marked and suspended object
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal
@@ -310,6 +309,8 @@ def _sorted(found: Iterable[Seen]) -> tuple[Seen, ...]:
 
 
 def _no_answer(why: str, *, server: str, context: str | None, kubeconfig: str | None) -> NotReadableError:
+    import shlex
+
     kubectl = ["kubectl"]
     kubectl += ["--kubeconfig", kubeconfig] if kubeconfig else []
     kubectl += ["--context", context] if context else []

@@ -8,7 +8,8 @@ would join pages of two moments, and a fence placed between them could be in nei
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from fencectl.cluster.discovery import ListedKind
 from fencectl.cluster.read import JSON, UNDECODABLE, Asked, ReadFailedError, Reads
@@ -19,8 +20,7 @@ METADATA_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 _RESTARTS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ListQuery:
+class ListQuery(Struct, frozen=True):
     """
     Which list, and how.
 
@@ -37,8 +37,7 @@ class ListQuery:
     trim: Callable[[dict[str, object]], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """What a list held. `missing`: the server has no such list."""
 
     count: int = 0
@@ -84,8 +83,7 @@ def _read_once(reads: Reads, query: ListQuery) -> Listed:
             return Listed(count, tuple(items), tuple(seen), has_suspend, tuple(malformed))
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """What is kept of one page."""
 
     count: int

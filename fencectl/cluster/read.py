@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from fencectl.cluster.answer import Answer, read_refusal
 from fencectl.cluster.clock import Clock
@@ -41,8 +42,7 @@ class ReadFailedError(Exception):
         self.total = total
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What a read needs permission for: `list` `nodes`, over the cluster or in one namespace."""
 
     verb: str

@@ -10,7 +10,6 @@ the report nor hides itself or another.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field as field_
 from typing import Any
 
 import msgspec
@@ -18,7 +17,9 @@ from msgspec import UNSET, Raw as Undecoded, Struct, field
 
 from fencectl.core.refs import dig
 
-# NB: only what can be tracked by the garbage collector in a cycle needs it; these never can.
+# NB: the reader's own values are structs too, not dataclasses: to define a frozen slotted dataclass takes 50 times
+# as long, and start-up is a promise.
+# `gc=False`: only what can be part of a cycle needs the garbage collector, and thousands of these are made.
 
 
 class _ListMeta(Struct, gc=False):
@@ -36,8 +37,7 @@ class BadPageError(Exception):
     """The body is no list of the API at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True, gc=False):
     """
     What one object of a list says about itself.
 
@@ -52,8 +52,7 @@ class Item:
     suspend: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """
     One page.
 
@@ -66,7 +65,7 @@ class Page:
     items: tuple[tuple[int, Item], ...]
     has_suspend: bool
     malformed: tuple[str, ...]
-    body: bytes = field_(repr=False)
+    body: bytes
 
     def wholes(self) -> Iterator[tuple[Item, dict[str, Any]]]:
         """Decode the objects that matter, each from its own bytes, so that one at a time is in memory."""
