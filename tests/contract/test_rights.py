@@ -99,7 +99,7 @@ def test_collection_without_rights_is_forbidden(
     cluster: Cluster, method: str, path: str, verb: str, where: str
 ) -> None:
     """A list over all namespaces is another right than one in a namespace."""
-    body = {} if method == "POST" else None
+    body: Raw | None = {} if method == "POST" else None
     status = refused(cluster.request(method, path, user="user-1", body=body), 403, "Forbidden")
     assert status["message"] == (
         f'leases.coordination.k8s.io is forbidden: User "user-1" cannot {verb} resource "leases" '

@@ -28,7 +28,7 @@ from tests.support.rawhttp import JSON
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
-INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+INITIAL: Raw = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 
 
 def _take(watch: Watch, count: int) -> list[tuple[str, str]]:
@@ -71,7 +71,7 @@ def test_watch_from_a_list_shows_what_follows_in_order(cluster: Cluster) -> None
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}], ids=["unset", "zero"])
-def test_watch_from_nothing_begins_with_what_is_there(cluster: Cluster, query: dict[str, str]) -> None:
+def test_watch_from_nothing_begins_with_what_is_there(cluster: Cluster, query: Raw) -> None:
     """As if each object had just been made."""
     base = _configmaps(cluster, "a", "b")
     cluster.get(base)
@@ -139,7 +139,7 @@ def test_timeout_ends_the_stream(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("query", [{"resourceVersion": "1"}], ids=["one"])
-def test_version_that_is_too_old_is_an_error_event(cluster: Cluster, query: dict[str, str]) -> None:
+def test_version_that_is_too_old_is_an_error_event(cluster: Cluster, query: Raw) -> None:
     """Status 200, then one event of type ERROR with the 410, then the end."""
     obj = make_kustomization(cluster)
     cluster.expire()

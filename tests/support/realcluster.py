@@ -1,9 +1,6 @@
 """
 A real kube-apiserver with its etcd, on free loopback ports and with its own data folder.
 
-The programs come from `KUBEBUILDER_ASSETS` or from the cache that `tests/cluster/build` fills. Without them a
-test is skipped with a reason that says how to turn it on; where `CI` is set it fails.
-
 There are no controllers unless asked for: namespaces are not emptied, service accounts are not made, nothing
 runs a pod or sets the status of a node. Flux's kustomize-controller can be started on top.
 """
@@ -12,26 +9,43 @@ from __future__ import annotations
 
 import base64
 import os
-import runpy
 import secrets
 import shutil
-import socket
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pytest
 import yaml
 
+from tests.support.certificates import make_client_ca, make_client_certificate, make_key
+from tests.support.programs import (
+    Program,
+    StartFailedError,
+    build_cache,
+    find_kubectl,
+    find_program,
+    free_ports,
+    require_program,
+)
 from tests.support.rawhttp import RawClient, Server
 
-BUILD = Path(__file__).resolve().parent.parent / "cluster" / "build"
+__all__ = [
+    "ADMIN",
+    "USERS",
+    "Program",
+    "RealCluster",
+    "StartFailedError",
+    "build_cache",
+    "find_kubectl",
+    "find_program",
+    "free_ports",
+    "kubeconfig_text",
+    "require_program",
+]
+
 FLUX_CRDS_FOLDER = "flux-crds"
 
 # `admin` may do everything. The others may do nothing until a test grants it.
@@ -42,106 +56,7 @@ USERS = (*NAMED_USERS, *(f"user-{number}" for number in range(1, 21)))
 # Four seconds on an idle machine with two cores; the rest is for a busy one.
 READY_TIMEOUT_S = 90.0
 POLL_S = 0.1
-# The API server's graceful end waits for what is still open; what it would save is thrown away here.
-STOP_TIMEOUT_S = 5.0
 START_ATTEMPTS = 3
-
-
-class StartFailedError(RuntimeError):
-    """A program of the cluster ended or never became ready; the end of its log is in the message."""
-
-
-def build_cache() -> Path:
-    """Name the folder that `tests/cluster/build` fills; it need not exist."""
-    return Path(runpy.run_path(str(BUILD))["cache_folder"]())
-
-
-def find_program(name: str) -> Path | None:
-    """Look for a program where envtest puts it, then where the build script does."""
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    for folder in ([Path(assets)] if assets else []) + [build_cache()]:
-        if (folder / name).exists():
-            return folder / name
-    return None
-
-
-def require_program(name: str) -> Path:
-    """Find a program, or skip the test; where CI is set, fail it."""
-    if found := find_program(name):
-        return found
-    reason = f"no {name}: run tests/cluster/build (needs Go), or set KUBEBUILDER_ASSETS to a folder that holds it"
-    if os.environ.get("CI"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
-
-
-def find_kubectl() -> str:
-    """Find the kubectl of the running Python's environment, else the one on PATH."""
-    beside = Path(sys.executable).parent / "kubectl"
-    if beside.exists():
-        return str(beside)
-    return shutil.which("kubectl") or str(require_program("kubectl"))
-
-
-def free_ports(count: int) -> list[int]:
-    """Pick distinct free loopback ports. NB: another process may take one before it is used."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
-
-
-class Program:
-    """One running program of the cluster, its log in a file."""
-
-    def __init__(
-        self, name: str, arguments: Sequence[str], *, folder: Path, env: Mapping[str, str] | None = None
-    ) -> None:
-        self.name = name
-        self.log_path = folder / f"{name}.log"
-        command = list(arguments)
-        # NB: if pytest is killed hard, no fixture stops the program; the kernel then does. It does so too when
-        # the *thread* that started it ends, so only the main thread asks for it.
-        if (setpriv := shutil.which("setpriv")) and threading.current_thread() is threading.main_thread():
-            command = [setpriv, "--pdeathsig", "KILL", *command]
-        with self.log_path.open("wb") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                env={**os.environ, **(env or {})},
-                start_new_session=True,  # ^C at the terminal is for pytest, which then stops things in order
-            )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._process.poll()
-
-    def log_tail(self, lines: int = 40) -> str:
-        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
-
-    def stop(self) -> None:
-        if self._process.poll() is not None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
 
 class RealCluster:
@@ -245,7 +160,7 @@ class RealCluster:
         folder = self.folder / "clients"
         certificate, key = folder / f"{user}.crt", folder / f"{user}.key"
         if not certificate.exists():
-            _make_client_certificate(folder, user, groups)
+            make_client_certificate(folder, user, groups)
         return certificate, key
 
     def install_flux_crds(self) -> None:
@@ -311,8 +226,8 @@ class RealCluster:
         lines = [f'{self._tokens[ADMIN]},{ADMIN},{ADMIN},"system:masters"']
         lines += [f"{self._tokens[user]},{user},{user}" for user in self.users]
         _write_private(self.folder / "tokens.csv", "\n".join(lines) + "\n")
-        _make_key(self._service_account_key)
-        _make_client_ca(self.folder / "clients")
+        make_key(self._service_account_key)
+        make_client_ca(self.folder / "clients")
 
     @property
     def _service_account_key(self) -> Path:
@@ -429,53 +344,3 @@ def _base64(text: str) -> str:
 def _write_private(path: Path, text: str) -> None:
     path.touch(mode=0o600)
     path.write_text(text)
-
-
-# testcerts is built with the rest. Where only KUBEBUILDER_ASSETS is there, the openssl of the system serves.
-
-
-def _make_key(path: Path) -> None:
-    if helper := find_program("testcerts"):
-        _quietly(str(helper), "key", str(path))
-    else:
-        _quietly(_openssl(), "genrsa", "-out", str(path), "2048")
-
-
-def _make_client_ca(folder: Path) -> None:
-    if helper := find_program("testcerts"):
-        _quietly(str(helper), "ca", str(folder))
-        return
-    key, certificate = folder / "client-ca.key", folder / "client-ca.crt"
-    _quietly(
-        _openssl(), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "7", "-subj", "/CN=test-client-ca",
-        "-keyout", str(key), "-out", str(certificate),
-    )  # fmt: skip
-
-
-def _make_client_certificate(folder: Path, user: str, groups: Sequence[str]) -> None:
-    if helper := find_program("testcerts"):
-        _quietly(str(helper), "client", str(folder), user, *groups)
-        return
-    subject = "".join(f"/O={group}" for group in groups) + f"/CN={user}"
-    key, request, certificate = (folder / f"{user}.{suffix}" for suffix in ("key", "csr", "crt"))
-    _quietly(
-        _openssl(), "req", "-newkey", "rsa:2048", "-nodes", "-subj", subject,
-        "-keyout", str(key), "-out", str(request),
-    )  # fmt: skip
-    _quietly(
-        _openssl(), "x509", "-req", "-in", str(request), "-days", "7", "-CAcreateserial",
-        "-CA", str(folder / "client-ca.crt"), "-CAkey", str(folder / "client-ca.key"), "-out", str(certificate),
-    )  # fmt: skip
-
-
-def _openssl() -> str:
-    if found := shutil.which("openssl"):
-        return found
-    require_program("testcerts")
-    raise AssertionError("unreachable: the test was skipped or failed")
-
-
-def _quietly(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise StartFailedError(f"{' '.join(command[:2])} failed: {done.stderr.strip()}")
