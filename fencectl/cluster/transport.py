@@ -13,7 +13,8 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPResponse
-from typing import TYPE_CHECKING, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import fencectl
@@ -105,6 +106,14 @@ class Transport:
 
     def __repr__(self) -> str:
         return f"Transport({self._to.context_name!r}, {self._to.server!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -334,7 +343,7 @@ class Transport:
             self._to.endpoint,
             proxy=self._to.proxy,
             tls=None if tls is None else self._tls_context(key_pair),
-            sni=self._to.endpoint.host if tls is None else tls.server_name or self._to.endpoint.host,
+            server_name="" if tls is None else tls.server_name,
         ), False
 
     def _give_back(self, wire: Wire, key_pair: KeyPair | None) -> None:

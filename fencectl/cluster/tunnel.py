@@ -1,13 +1,17 @@
-"""Asking a proxy for a tunnel to the API server: HTTP CONNECT, and SOCKS5 with names resolved by the proxy."""
+"""Ways through a proxy: HTTP CONNECT, SOCKS5 with names resolved by the proxy, and TLS inside of TLS."""
 
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable
+from typing import TypeVar
 
 from fencectl.cluster.endpoint import Endpoint
 from fencectl.cluster.failures import Kind, WireError
 from fencectl.cluster.proxy import Proxy
+
+_Result = TypeVar("_Result")
 
 _LONGEST_HEAD = 16_384
 
@@ -31,6 +35,61 @@ def through_proxy(sock: socket.socket, proxy: Proxy, endpoint: Endpoint, left_s:
         raise WireError(Kind.PROXY, f"{proxy.shown} did not answer") from None
     except OSError:
         raise WireError(Kind.PROXY, f"{proxy.shown} closed the connection") from None
+
+
+class TlsOverTls:
+    """TLS to the server inside of the TLS to an https proxy: as much of a socket as a request uses."""
+
+    def __init__(self, outer: ssl.SSLSocket, context: ssl.SSLContext, server_name: str) -> None:
+        self._outer = outer
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._inner = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
+        self._exchange(self._inner.do_handshake)
+
+    def settimeout(self, value: float | None) -> None:
+        self._outer.settimeout(value)
+
+    def send(self, data: memoryview) -> int:
+        return self._exchange(lambda: self._inner.write(data))
+
+    def recv(self, count: int) -> bytes:
+        buffer = bytearray(count)
+        return bytes(buffer[: self.recv_into(memoryview(buffer))])
+
+    def recv_into(self, buffer: memoryview) -> int:
+        try:
+            return int(self._exchange(lambda: self._inner.read(len(buffer), buffer)))
+        except ssl.SSLZeroReturnError:
+            return 0
+
+    def fileno(self) -> int:
+        return self._outer.fileno()
+
+    def shutdown(self, how: int) -> None:
+        self._outer.shutdown(how)
+
+    def close(self) -> None:
+        self._outer.close()
+
+    def _exchange(self, step: Callable[[], _Result]) -> _Result:
+        """Do one step of the inner protocol, carrying its bytes to and from the proxy as long as it asks."""
+        while True:
+            try:
+                result = step()
+            except ssl.SSLWantReadError:
+                self._flush()
+                data = self._outer.recv(65_536)
+                if data:
+                    self._incoming.write(data)
+                else:
+                    self._incoming.write_eof()
+                continue
+            self._flush()
+            return result
+
+    def _flush(self) -> None:
+        if self._outgoing.pending:
+            self._outer.sendall(self._outgoing.read())
 
 
 class _Talk:

@@ -12,30 +12,29 @@ import io
 import select
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 
+from fencectl.cluster.dial import Left, Stream, as_wire_error, at_least_some, dial
 from fencectl.cluster.endpoint import Endpoint
 from fencectl.cluster.failures import Kind, WireError
 from fencectl.cluster.proxy import Proxy
 
 _CHUNK = 1 << 18
-_LEAST_S = 0.001
-
-Left = Callable[[], float]
 
 
 class Wire:
     """A connection that can be used for one request after the other by one thread."""
 
-    def __init__(self, endpoint: Endpoint, *, proxy: Proxy | None, tls: ssl.SSLContext | None, sni: str) -> None:
+    def __init__(
+        self, endpoint: Endpoint, *, proxy: Proxy | None, tls: ssl.SSLContext | None, server_name: str = ""
+    ) -> None:
         self._endpoint = endpoint
         self._proxy = proxy
         self._tls = tls
-        self._sni = sni
+        self._server_name = server_name
         self._http = _Connection(endpoint.host, endpoint.port)
         self._timed: _TimedSocket | None = None
         self._response: HTTPResponse | None = None
@@ -50,18 +49,15 @@ class Wire:
         def connect_left_s() -> float:
             return min(end_s - _now_s(), left_s())
 
-        try:
-            sock = _dial(self._endpoint, self._proxy, connect_left_s)
-            try:
-                if self._tls is not None:
-                    sock.settimeout(_positive(connect_left_s()))
-                    sock = self._tls.wrap_socket(sock, server_hostname=self._sni)
-            except BaseException:
-                sock.close()
-                raise
-        except (OSError, ValueError) as error:
-            raise as_wire_error(error, sent=False) from None
-        self._timed = _TimedSocket(sock)
+        self._timed = _TimedSocket(
+            dial(
+                self._endpoint,
+                proxy=self._proxy,
+                tls=self._tls,
+                server_name=self._server_name,
+                left_s=connect_left_s,
+            )
+        )
         self._http.sock = self._timed
         return True
 
@@ -141,7 +137,7 @@ class _Connection(HTTPConnection):
 class _TimedSocket:
     """As much of a socket as http.client uses, with one deadline over all reads and writes."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: Stream) -> None:
         self._sock = sock
         self._readers = 0
         self._closing = False
@@ -154,11 +150,11 @@ class _TimedSocket:
     def sendall(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            self._sock.settimeout(_positive(self.left_s()))
+            self._sock.settimeout(at_least_some(self.left_s()))
             view = view[self._sock.send(view) :]
 
     def recv_into(self, buffer: memoryview) -> int:
-        self._sock.settimeout(_positive(self.left_s()))
+        self._sock.settimeout(at_least_some(self.left_s()))
         return self._sock.recv_into(buffer)
 
     def close(self) -> None:
@@ -184,7 +180,7 @@ class _TimedSocket:
         """Whether the peer has not hung up; costs no round trip."""
         try:
             readable = select.poll()
-            readable.register(self._sock, select.POLLIN)
+            readable.register(self._sock.fileno(), select.POLLIN)
             if not readable.poll(0):
                 return True
             self._sock.settimeout(0.0)
@@ -211,94 +207,6 @@ class _TimedReader(io.RawIOBase):
         if not self.closed:
             super().close()
             self._timed.reader_closed()
-
-
-def as_wire_error(error: Exception, *, sent: bool) -> WireError:
-    """Return what happened, without the texts of the libraries, which can quote headers."""
-    if isinstance(error, WireError):
-        return error
-    if isinstance(error, TimeoutError):
-        return WireError(Kind.TIMEOUT, sent=sent)
-    if isinstance(error, ConnectionRefusedError):
-        return WireError(Kind.REFUSED, sent=sent)
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return WireError(Kind.TLS, error.verify_message, sent=sent, passing=False)
-    if isinstance(error, ssl.SSLEOFError):
-        return WireError(Kind.RESET, sent=sent)
-    if isinstance(error, ssl.SSLError):
-        return WireError(Kind.TLS, (error.reason or "").lower().replace("_", " "), sent=sent, passing=False)
-    if isinstance(error, ConnectionError | HTTPException):
-        return WireError(Kind.RESET, sent=sent)
-    if isinstance(error, OSError) and error.strerror:
-        return WireError(Kind.REFUSED, error.strerror.lower(), sent=sent)
-    return WireError(Kind.RESET, sent=sent)
-
-
-def _dial(endpoint: Endpoint, proxy: Proxy | None, left_s: Left) -> socket.socket:
-    if proxy is None:
-        return _open_socket(endpoint.host, endpoint.port, left_s)
-    from fencectl.cluster.tunnel import through_proxy
-
-    try:
-        sock = _open_socket(proxy.host, proxy.port, left_s)
-    except WireError as error:
-        raise WireError(Kind.PROXY, f"{proxy.shown} {error.said}", passing=error.passing) from None
-    try:
-        through_proxy(sock, proxy, endpoint, left_s)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-def _open_socket(host: str, port: int, left_s: Left) -> socket.socket:
-    addresses = _look_up(host, port, left_s)
-    failed: WireError | None = None
-    for position, (family, kind, protocol, _, address) in enumerate(addresses):
-        sock = socket.socket(family, kind, protocol)
-        try:
-            # NB: an address that swallows packets must not take the time of those after it.
-            sock.settimeout(_positive(left_s() / (len(addresses) - position)))
-            sock.connect(address)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError as error:
-            sock.close()
-            failed = as_wire_error(error, sent=False)
-            continue
-        return sock
-    raise failed or WireError(Kind.DNS, host)
-
-
-def _look_up(host: str, port: int, left_s: Left) -> list[Any]:
-    try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except (OSError, UnicodeError):
-        pass
-    # NB: getaddrinfo knows no time-out, so it gets a thread that may be left behind.
-    found: list[Any] = []
-    failure: list[Exception] = []
-
-    def ask() -> None:
-        try:
-            found.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError) as error:
-            failure.append(error)
-
-    asking = threading.Thread(target=ask, name="fencectl-dns", daemon=True)
-    asking.start()
-    asking.join(_positive(left_s()))
-    if failure:
-        again = isinstance(failure[0], socket.gaierror) and failure[0].errno == socket.EAI_AGAIN
-        raise WireError(Kind.DNS, host, passing=again)
-    if not found:
-        raise WireError(Kind.TIMEOUT, f"looking up {host}")
-    return found
-
-
-def _positive(seconds: float) -> float:
-    if seconds <= 0:
-        raise TimeoutError
-    return max(seconds, _LEAST_S)
 
 
 def _now_s() -> float:
