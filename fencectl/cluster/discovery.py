@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from fencectl.cluster.kinds import ListedKind
 from fencectl.cluster.read import JSON, UNDECODABLE, Asked, ReadFailedError, Reads
 from fencectl.cluster.structs import BadPageError, decode_object
 from fencectl.core.refs import dig
@@ -42,30 +43,6 @@ WITH_SUSPEND = frozenset(
     }
 )
 """Kinds that are known to have `spec.suspend`. Others are read too, but count only once one shows the field."""
-
-
-class ListedKind(Struct, frozen=True):
-    """One kind that can be listed."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def resource(self) -> str:
-        """`plural.group`, as RBAC and kubectl name it."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    @property
-    def path(self) -> str:
-        """The path of the list over all namespaces."""
-        return f"{'/apis' if self.group else '/api'}/{self.api_version}/{self.plural}"
 
 
 class Discovered(Struct, frozen=True):

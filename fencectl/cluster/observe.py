@@ -9,11 +9,14 @@ have no cheaper form than whole pages, of which only marked and suspended object
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from enum import StrEnum
 from functools import partial
 from typing import Any, Literal
 
 from fencectl.cluster.clock import Clock
-from fencectl.cluster.discovery import WITH_SUSPEND, ListedKind, discover_flux
+from fencectl.cluster.discovery import WITH_SUSPEND, discover_flux
+from fencectl.cluster.kinds import CONFIGMAPS, LEASES, NAMESPACES, NODES, LeaseName, ListedKind, record_of
 from fencectl.cluster.pages import METADATA_ONLY, Listed, ListQuery, read_list, ref_of
 from fencectl.cluster.ports import Getter
 from fencectl.cluster.read import UNDECODABLE, Asked, ReadFailedError, Reads, path_part, utc_now
@@ -24,10 +27,6 @@ from fencectl.core.observation import Observation, ReadCounts, Unreadable
 from fencectl.core.profiles import LEASE_LABEL, Profile
 from fencectl.core.refs import ObjectRef, Seen, annotations_of, dig
 
-NODES = ListedKind("", "v1", "Node", "nodes", namespaced=False)
-LEASES = ListedKind("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
-CONFIGMAPS = ListedKind("", "v1", "ConfigMap", "configmaps", namespaced=True)
-NAMESPACES = ListedKind("", "v1", "Namespace", "namespaces", namespaced=False)
 FLUX = "Flux kinds"
 
 # Larger pages cost memory (one page is held twice, as sent and as text), smaller ones round trips.
@@ -37,8 +36,18 @@ PAGE = 500
 # How much later than the deadline a report may be: a request that is cut off at the deadline says so itself.
 _GRACE_S = 0.5
 
-LeaseName = tuple[str, str]
 Discovery = Literal["labelled", "configured"]
+
+
+class Part(StrEnum):
+    """What can be read again by itself. Records, holds and claims go with their leases."""
+
+    LEASES = "leases"
+    NODES = "nodes"
+    FLUX = "flux"
+
+
+WHOLE = frozenset(Part)
 
 
 def observe(
@@ -53,19 +62,24 @@ def observe(
     kubeconfig: str | None = None,
     leases: Iterable[LeaseName] = (),
     discovery: Discovery = "labelled",
+    previous: Observation | None = None,
+    parts: frozenset[Part] = WHOLE,
 ) -> Observation:
     """
     Read one cluster.
 
     `leases`: (namespace, name) of those that config names, read besides the profile's own. `discovery`:
-    `configured` leaves out the search for labelled leases. Raises NotReadableError where nobody answered or the
-    credentials were refused; whatever else could not be read is in `unreadable`.
+    `configured` leaves out the search for labelled leases. With `previous` only the `parts` are read and the rest
+    is taken over, which is for a display that is refreshed: such a look is of several moments. Raises
+    NotReadableError where nobody answered or the credentials were refused; whatever else could not be read is in
+    `unreadable`.
     """
     look = _Look(
         Reads(getter, clock=clock, deadline_s=deadline_s),
         profile=profile,
-        named=tuple(dict.fromkeys((profile.lease, *leases, profile.other_lease))),
+        named=named_leases(profile, leases),
         by_label=profile.by_label and discovery == "labelled",
+        parts=WHOLE if previous is None else parts,
     )
     look.run(timeout_s=deadline_s + _GRACE_S)
     reads = look.reads
@@ -74,7 +88,7 @@ def observe(
         raise look.gave_up
     if not reads.any_answer:
         raise _no_answer(reads.no_answer, server=server, context=context, kubeconfig=kubeconfig)
-    return Observation(
+    found = Observation(
         context=context,
         print_context=print_context,
         kubeconfig=kubeconfig,
@@ -89,12 +103,26 @@ def observe(
         unreadable=tuple(sorted(set(look.unreadable), key=lambda one: (one.what, one.why))),
         counts=look.counts(),
     )
+    return found if previous is None else _merged(found, previous, parts)
+
+
+def named_leases(profile: Profile, leases: Iterable[LeaseName] = ()) -> tuple[LeaseName, ...]:
+    """List the leases that are read by name, each once."""
+    return tuple(dict.fromkeys((profile.lease, *leases, profile.other_lease)))
 
 
 class _Look:
     """The reads of one observation, and what came of them."""
 
-    def __init__(self, reads: Reads, *, profile: Profile, named: tuple[LeaseName, ...], by_label: bool) -> None:
+    def __init__(
+        self,
+        reads: Reads,
+        *,
+        profile: Profile,
+        named: tuple[LeaseName, ...],
+        by_label: bool,
+        parts: frozenset[Part],
+    ) -> None:
         self.reads = reads
         self.gave_up: NotReadableError | None = None
         self.cluster_uid: str | None = None
@@ -106,6 +134,7 @@ class _Look:
         self._profile = profile
         self._named = named
         self._by_label = by_label
+        self._parts = parts
         self._workers = Workers()
         self._flux_decoder = PageDecoder(profile.flux_keys)
         self._flux_objects = 0
@@ -118,11 +147,16 @@ class _Look:
     def run(self, *, timeout_s: float) -> None:
         """Read everything. `gave_up` says why nothing at all can be said, if so."""
         # The longest first.
-        self._add(NODES.resource, self._list_marked_nodes, then=self._after_node_list)
-        self._add(FLUX, self._discover)
-        self._add(NODES.resource, self._list_cordoned_nodes, then=self._after_node_list)
-        self._add(LEASES.resource, self._find_leases)
-        self._workers.add("", self._read_cluster_uid)
+        if Part.NODES in self._parts:
+            self._add(NODES.resource, self._list_marked_nodes, then=self._after_node_list)
+        if Part.FLUX in self._parts:
+            self._add(FLUX, self._discover)
+        if Part.NODES in self._parts:
+            self._add(NODES.resource, self._list_cordoned_nodes, then=self._after_node_list)
+        if Part.LEASES in self._parts:
+            self._add(LEASES.resource, self._find_leases)
+        if self._parts == WHOLE:
+            self._workers.add("", self._read_cluster_uid)
         undone = self._workers.run(timeout_s=timeout_s)
         self.unreadable += (Unreadable(what, self.reads.no_answer) for what in undone if what)
 
@@ -177,8 +211,8 @@ class _Look:
             for namespace, name in self._named:
                 if (namespace, name) not in found:
                     self._add(f"lease/{namespace}/{name}", partial(self._read_lease, namespace, name))
-            for namespace, name in dict.fromkeys((*self._named, *sorted(found))):
-                record = f"{name}-record"
+            for lease in dict.fromkeys((*self._named, *sorted(found))):
+                namespace, record = record_of(lease)
                 self._add(f"configmap/{namespace}/{record}", partial(self._read_record, namespace, record))
 
     def _list_labelled_leases(self) -> set[LeaseName]:
@@ -273,9 +307,8 @@ class _Look:
 
     def _by_name(self, kind: ListedKind, namespace: str | None, name: str) -> list[Seen]:
         scope = f"/namespaces/{path_part(namespace)}" if namespace else ""
-        root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.api_version}"
         asked = Asked("get", kind.resource, namespace)
-        obj = self.reads.object_or_none(f"{root}{scope}/{kind.plural}/{path_part(name)}", asked=asked)
+        obj = self.reads.object_or_none(f"{kind.root}{scope}/{kind.plural}/{path_part(name)}", asked=asked)
         if obj is None:
             return []
         uid = dig(obj, "metadata", "uid")
@@ -306,6 +339,36 @@ def _sorted(found: Iterable[Seen]) -> tuple[Seen, ...]:
     """Order by name, whichever thread was first; one object once."""
     by_name = {(s.ref.api_version, s.ref.kind, s.ref.namespace or "", s.ref.name): s for s in found}
     return tuple(by_name[key] for key in sorted(by_name))
+
+
+def _merged(found: Observation, previous: Observation, parts: frozenset[Part]) -> Observation:
+    """Take over from the look before what was not read again."""
+    kept = WHOLE - parts
+    old, counts = previous.counts, found.counts
+    if Part.LEASES in kept:
+        found = replace(found, leases=previous.leases, records=previous.records)
+        counts = replace(counts, leases=old.leases, holds=old.holds)
+    if Part.NODES in kept:
+        found = replace(found, nodes=previous.nodes)
+        counts = replace(counts, nodes=old.nodes)
+    if Part.FLUX in kept:
+        found = replace(found, flux=previous.flux)
+        counts = replace(counts, flux_objects=old.flux_objects, flux_kinds=old.flux_kinds)
+    unreadable = {*found.unreadable, *(one for one in previous.unreadable if _part_of(one) in kept)}
+    return replace(
+        found,
+        cluster_uid=found.cluster_uid or previous.cluster_uid,
+        unreadable=tuple(sorted(unreadable, key=lambda one: (one.what, one.why))),
+        counts=counts,
+    )
+
+
+def _part_of(one: Unreadable) -> Part:
+    if one.what == NODES.resource or one.what.startswith("node/"):
+        return Part.NODES
+    if one.what == LEASES.resource or one.what.startswith(("lease/", "configmap/")):
+        return Part.LEASES
+    return Part.FLUX
 
 
 def _no_answer(why: str, *, server: str, context: str | None, kubeconfig: str | None) -> NotReadableError:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from fencectl.cluster.discovery import ListedKind
+from fencectl.cluster.kinds import ListedKind
 from fencectl.cluster.read import JSON, UNDECODABLE, Asked, ReadFailedError, Reads
 from fencectl.cluster.structs import BadPageError, Item, PageDecoder
 from fencectl.core.refs import ObjectRef, Seen
@@ -25,7 +25,7 @@ class ListQuery(Struct, frozen=True):
     Which list, and how.
 
     `whole`: decode the objects that matter wholly; else only their `Item`s are kept. `trim`: what is taken off
-    a whole object because nobody needs it and it is large.
+    a whole object because nobody needs it and it is large. `namespace`: None lists over all.
     """
 
     kind: ListedKind
@@ -34,17 +34,25 @@ class ListQuery(Struct, frozen=True):
     selector: tuple[tuple[str, str], ...] = ()
     accept: str = JSON
     whole: bool = True
+    namespace: str | None = None
     trim: Callable[[dict[str, object]], None] | None = None
+
+    @property
+    def path(self) -> str:
+        if self.namespace is None:
+            return self.kind.path
+        return f"{self.kind.root}/namespaces/{self.namespace}/{self.kind.plural}"
 
 
 class Listed(Struct, frozen=True):
-    """What a list held. `missing`: the server has no such list."""
+    """What a list held, and at which version. `missing`: the server has no such list."""
 
     count: int = 0
     items: tuple[Item, ...] = ()
     seen: tuple[Seen, ...] = ()
     has_suspend: bool = False
     malformed: tuple[str, ...] = ()
+    version: str = ""
     missing: bool = False
 
 
@@ -80,7 +88,7 @@ def _read_once(reads: Reads, query: ListQuery) -> Listed:
         malformed += page.malformed
         token = page.continue_token
         if not token:
-            return Listed(count, tuple(items), tuple(seen), has_suspend, tuple(malformed))
+            return Listed(count, tuple(items), tuple(seen), has_suspend, tuple(malformed), page.version)
 
 
 class _Found(Struct, frozen=True):
@@ -92,6 +100,7 @@ class _Found(Struct, frozen=True):
     has_suspend: bool
     malformed: tuple[str, ...]
     continue_token: str
+    version: str
 
 
 def _read_page(reads: Reads, query: ListQuery, token: str) -> _Found | None:
@@ -99,8 +108,8 @@ def _read_page(reads: Reads, query: ListQuery, token: str) -> _Found | None:
     parameters = {**dict(query.selector), "limit": str(query.page_size)}
     if token:
         parameters["continue"] = token
-    asked = Asked("list", query.kind.resource)
-    answer = reads.get(query.kind.path, asked=asked, query=parameters, accept=query.accept)
+    asked = Asked("list", query.kind.resource, query.namespace)
+    answer = reads.get(query.path, asked=asked, query=parameters, accept=query.accept)
     if answer.status == 410:
         raise _ExpiredError
     if answer.status == 404:
@@ -117,7 +126,9 @@ def _read_page(reads: Reads, query: ListQuery, token: str) -> _Found | None:
     except BadPageError as bad:
         raise ReadFailedError(UNDECODABLE) from bad
     items = tuple(item for _, item in page.items)
-    return _Found(page.count, items, tuple(seen), page.has_suspend, page.malformed, page.continue_token)
+    return _Found(
+        page.count, items, tuple(seen), page.has_suspend, page.malformed, page.continue_token, page.version
+    )
 
 
 def ref_of(kind: ListedKind, item: Item) -> ObjectRef:

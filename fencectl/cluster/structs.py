@@ -10,6 +10,7 @@ the report nor hides itself or another.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from fencectl.core.refs import dig
 
 class _ListMeta(Struct, gc=False):
     continue_: str | None = field(name="continue", default=None)
+    version: str | None = field(name="resourceVersion", default=None)
 
 
 class _RawPage(Struct, gc=False):
@@ -54,7 +56,7 @@ class Item(Struct, frozen=True, gc=False):
 
 class Page(Struct, frozen=True):
     """
-    One page.
+    One page. `version` is the moment of the whole list, where a watch can go on.
 
     `items`: the objects that matter, with their places in the page. `has_suspend`: whether any object at all
     shows `spec.suspend`. `malformed`: names of those of which it cannot be told whether they matter.
@@ -65,6 +67,7 @@ class Page(Struct, frozen=True):
     items: tuple[tuple[int, Item], ...]
     has_suspend: bool
     malformed: tuple[str, ...]
+    version: str
     body: bytes
 
     def wholes(self) -> Iterator[tuple[Item, dict[str, Any]]]:
@@ -79,6 +82,17 @@ class Page(Struct, frozen=True):
 _RAW_PAGE = msgspec.json.Decoder(_RawPage)
 
 
+def _annotations_of(keys: tuple[str, ...]) -> Any:
+    """Make a struct of the annotations of one profile."""
+    return msgspec.defstruct(
+        "Annotations",
+        # NB: any value is taken, since the key alone makes it a mark: an empty or broken one is reported.
+        [(f"key_{n}", Any, field(name=key, default=UNSET)) for n, key in enumerate(keys)],
+        gc=False,
+        frozen=True,
+    )
+
+
 class PageDecoder:
     """
     The decoder of one profile for one list.
@@ -90,12 +104,7 @@ class PageDecoder:
     def __init__(self, keys: tuple[str, ...], *, everything: bool = False) -> None:
         self._keys = keys
         self._everything = everything
-        annotations: Any = msgspec.defstruct(
-            "Annotations",
-            # NB: any value is taken, since the key alone makes it a mark: an empty or broken one is reported.
-            [(f"key_{n}", Any, field(name=key, default=UNSET)) for n, key in enumerate(keys)],
-            gc=False,
-        )
+        annotations = _annotations_of(keys)
         metadata: Any = msgspec.defstruct(
             "Metadata",
             [
@@ -139,8 +148,8 @@ class PageDecoder:
                     return self._decode_untyped(body)
                 item = Item(metadata.name, metadata.namespace or None, metadata.uid, marked, suspend)
                 found.append((position, item))
-        token = (page.metadata.continue_ if page.metadata is not None else None) or ""
-        return Page(len(items), token, tuple(found), has_suspend, (), body)
+        about = page.metadata or _ListMeta()
+        return Page(len(items), about.continue_ or "", tuple(found), has_suspend, (), about.version or "", body)
 
     def _decode_untyped(self, body: bytes) -> Page:
         try:
@@ -176,13 +185,14 @@ class PageDecoder:
                     suspend,
                 )
                 found.append((position, item))
-        token = dig(page.metadata, "continue")
+        token, version = dig(page.metadata, "continue"), dig(page.metadata, "resourceVersion")
         return Page(
             len(items),
             token if isinstance(token, str) else "",
             tuple(found),
             has_suspend,
             tuple(malformed),
+            version if isinstance(version, str) else "",
             text,
         )
 
@@ -190,6 +200,76 @@ class PageDecoder:
 def _is_suspended(suspend: Any) -> bool:
     """Whether it is, or says something that is neither yes nor no."""
     return suspend is not UNSET and suspend is not None and suspend is not False
+
+
+class Event(Struct, frozen=True, gc=False):
+    """
+    One event of a watch.
+
+    `state` is what a report rests on, as a value that changes where that changes; None where the object does not
+    matter (or no longer: it was deleted). `code`: of an ERROR.
+    """
+
+    type: str
+    namespace: str
+    name: str
+    version: str
+    state: Any
+    code: int
+
+
+class By(Enum):
+    """What of an object counts as a change."""
+
+    MARKS = "its marks and its suspension"
+    VERSION = "anything"
+    PRESENCE = "whether it is there"
+
+
+class EventDecoder:
+    """Decodes the events of one watch to what a report rests on."""
+
+    def __init__(self, keys: tuple[str, ...] = (), *, by: By = By.MARKS) -> None:
+        self._by = by
+        annotations = _annotations_of(keys)
+        metadata = msgspec.defstruct(
+            "Metadata",
+            [
+                ("name", str, ""),
+                ("namespace", str, ""),
+                ("uid", str, ""),
+                ("version", str, field(name="resourceVersion", default="")),
+                ("deleted", Any, field(name="deletionTimestamp", default=None)),
+                ("annotations", annotations | None, None),
+            ],
+            gc=False,
+        )
+        spec = msgspec.defstruct("Spec", [("suspend", Any, UNSET)], gc=False)
+        obj: Any = msgspec.defstruct(
+            "Object", [("metadata", metadata), ("spec", spec | None, None), ("code", int, 0)], gc=False
+        )
+        event = msgspec.defstruct("Event", [("type", str), ("object", obj)], gc=False)
+        self._decoder: Any = msgspec.json.Decoder(event)
+        self._unmarked = annotations()
+
+    def decode(self, line: bytes) -> Event:
+        """Read one line of a watch; raises BadPageError where it is no event."""
+        try:
+            event = self._decoder.decode(line)
+        except (msgspec.DecodeError, RecursionError) as bad:
+            raise BadPageError(str(bad)) from bad
+        metadata, spec = event.object.metadata, event.object.spec
+        state: Any = None
+        if event.type != "DELETED":
+            marks = metadata.annotations
+            suspend = UNSET if spec is None else spec.suspend
+            if self._by is By.VERSION:
+                state = metadata.version
+            elif self._by is By.PRESENCE:
+                state = metadata.uid
+            elif (marks is not None and marks != self._unmarked) or _is_suspended(suspend):
+                state = (metadata.uid, metadata.deleted, suspend, marks)
+        return Event(event.type, metadata.namespace, metadata.name, metadata.version, state, event.object.code)
 
 
 def decode_object(body: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from fencectl.cluster.discovery import ListedKind
+from fencectl.cluster.kinds import ListedKind
 from fencectl.cluster.pages import Listed, ListQuery, read_list
 from fencectl.cluster.read import ReadFailedError, Reads
 from fencectl.cluster.structs import BadPageError, PageDecoder
@@ -156,7 +156,7 @@ def test_empty_list_that_says_null_is_empty() -> None:
     """An empty list of metadata says `"items":null`."""
     getter = Scripted()
     getter.on(KIND.path, reply({**listing(), "items": None}))
-    assert read(getter) == Listed()
+    assert read(getter) == Listed(version="7")
 
 
 def test_list_that_is_not_served_is_missing_and_not_a_failure() -> None:
