@@ -275,14 +275,14 @@ class Cluster:
             inner = json.loads(base64.urlsafe_b64decode(token + "=="))
             text = json.dumps({**inner, "rv": 1}, separators=(",", ":")).encode()
             return base64.urlsafe_b64encode(text).decode().rstrip("=")
-        self._sandbox().storage.compact()
+        self.sandbox.faults.expire()
         return token
 
     def sandbox_grant(self, user: str, rules: Iterable[Raw], *, namespace: str | None) -> None:
         """Add rules to a user of the sandbox, which has no RBAC objects in force."""
         from fencectl.sandbox import Rule
 
-        users = self._sandbox().users
+        users = self.sandbox.users
         known = users.named(user)
         added = [
             Rule(
@@ -299,7 +299,9 @@ class Cluster:
         ]
         users.add(user, rules=[*(known.rules if known else ()), *added])
 
-    def _sandbox(self) -> Sandbox:
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox behind this handle, for what can only be scripted there."""
         from fencectl.sandbox import Sandbox
 
         assert isinstance(self.backend, Sandbox)

@@ -105,6 +105,10 @@ class RealCluster:
             raise RuntimeError("the cluster is not started")
         return self._client
 
+    def pids(self) -> list[int]:
+        """Give the processes of this cluster."""
+        return [program.pid for program in self._programs]
+
     def start(self) -> None:
         etcd, api_server = require_program("etcd"), require_program("kube-apiserver")
         self._folder = Path(tempfile.mkdtemp(prefix="fencectl-real-"))
