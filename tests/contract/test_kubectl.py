@@ -246,7 +246,7 @@ def test_cordon_and_uncordon(cluster: Cluster) -> None:
     assert cluster.kubectl("cordon", name).stdout == f"node/{name} cordoned\n"
     cordoned = cluster.get(path_of(node))
     assert cordoned["spec"]["unschedulable"] is True
-    assert "kubectl-cordon" in managers_of(cordoned) or "kubectl" in managers_of(cordoned)
+    assert "kubectl" in managers_of(cordoned)
     assert cluster.kubectl("cordon", name).stdout == f"node/{name} already cordoned\n"
     assert version(cluster.get(path_of(node))) == version(cordoned)
     assert cluster.kubectl("uncordon", name).stdout == f"node/{name} uncordoned\n"
