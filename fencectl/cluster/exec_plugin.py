@@ -18,6 +18,7 @@ from typing import IO, Any
 from fencectl.cluster.clock import Clock
 from fencectl.cluster.credentials import CredentialsMissing, KeyPair, Ticket, bearer
 from fencectl.cluster.kubeconfig_entries import ClusterEntry, ExecEntry
+from fencectl.cluster.plugin_policy import look_path
 from fencectl.cluster.renewal import Fetched, RenewedTicket
 from fencectl.cluster.tls import TlsSettings, key_pair_fits
 from fencectl.core.errors import UsageError
@@ -124,17 +125,10 @@ class Plugin:
         return terminal and self.entry.interactive_mode != "Never"
 
     def _program(self) -> str:
-        command = self.entry.command
-        if os.sep in command:
-            candidates = [os.path.normpath(command)]
-        else:
-            # NB: Go finds nothing by a relative folder in PATH, and looks in our PATH, not in the plugin's own.
-            folders = self.environ.get("PATH", "").split(os.pathsep)
-            candidates = [os.path.join(folder, command) for folder in folders if os.path.isabs(folder)]  # noqa: PTH117, PTH118
-        for candidate in candidates:
-            if os.path.isfile(candidate) and os.access(candidate, os.X_OK):  # noqa: PTH113
-                return candidate
-        raise self._missing("is not there, or not executable")
+        found = look_path(self.entry.command, self.environ)
+        if found is None:
+            raise self._missing("is not there, or not executable")
+        return found
 
     def _missing(self, why: str) -> CredentialsMissing:
         return CredentialsMissing(f"{self.name} {why}", hint=self.entry.install_hint.strip() or None)

@@ -86,60 +86,64 @@ def resolve(
     name = context or found.current_context
     if not name:
         if _in_cluster(environ, service_account):
-            return _pod_connection(environ, service_account)
+            return _pod_connection(environ, service_account, home)
         if environ.get("KUBERNETES_MASTER"):
             return _connect(
-                found,
                 context=ContextEntry(name=""),
                 cluster=ClusterEntry(name="", server=environ["KUBERNETES_MASTER"]),
                 user=UserEntry(name=""),
                 kubeconfig=kubeconfig,
                 environ=environ,
+                home=home,
             )
         raise _nothing_chosen(found)
     chosen = found.contexts.get(name)
     if chosen is None:
         raise _no_such_context(found, name)
     return _connect(
-        found,
         context=chosen,
         cluster=_cluster_of(found, chosen, environ),
         user=_user_of(found, chosen),
         kubeconfig=kubeconfig,
         environ=environ,
+        home=home,
     )
 
 
 def _connect(
-    found: Kubeconfig,
     *,
     context: ContextEntry,
     cluster: ClusterEntry,
     user: UserEntry,
     kubeconfig: str | None,
     environ: Mapping[str, str],
+    home: Path,
+    in_cluster: bool = False,
 ) -> Connection:
-    whose = f"cluster `{cluster.name}`"
+    whose = f"cluster `{cluster.name}`" if cluster.name else "KUBERNETES_MASTER"
     endpoint = parse_server(cluster.server, whose=whose)
     check_user(user)
-    proxy = _proxy_for(cluster, endpoint, environ, whose=whose)
     tls = _tls_of(cluster, whose=whose) if endpoint.secure else None
+    login = Login(user=user, cluster=cluster, tls=tls, environ=environ)
+    if user.exec is not None and login.runs_plugin:
+        from fencectl.cluster.plugin_policy import check_policy
+
+        check_policy(user.exec.command, whose=f"user `{user.name}`", environ=environ, home=home)
     return Connection(
-        context_name=context.name or cluster.server,
+        context_name=context.name or ("in-cluster" if in_cluster else cluster.server),
         context_flag=context.name or None,
         kubeconfig_flag=kubeconfig or None,
         server=cluster.server,
         namespace=context.namespace or "default",
         cluster_name=cluster.name,
         user_name=user.name,
-        in_cluster=False,
+        in_cluster=in_cluster,
         endpoint=endpoint,
         tls=tls,
-        proxy=proxy,
+        proxy=_proxy_for(cluster, endpoint, environ, whose=whose),
         compression=not cluster.disable_compression,
         impersonation=user.impersonation,
-        # NB: kubectl sends no credentials over plain http, so neither do we.
-        login=Login(user=user, cluster=cluster, tls=tls, environ=environ),
+        login=login,
     )
 
 
@@ -222,28 +226,20 @@ def _in_cluster(environ: Mapping[str, str], service_account: Path) -> bool:
     )
 
 
-def _pod_connection(environ: Mapping[str, str], service_account: Path) -> Connection:
+def _pod_connection(environ: Mapping[str, str], service_account: Path, home: Path) -> Connection:
     host, port = environ["KUBERNETES_SERVICE_HOST"], environ["KUBERNETES_SERVICE_PORT"]
-    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    cluster = ClusterEntry(name="in-cluster", server=server, ca_file=str(service_account / "ca.crt"))
-    user = UserEntry(name="service account", token_file=str(service_account / "token"))
-    endpoint = parse_server(server, whose="this pod's cluster")
-    tls = _tls_of(cluster, whose="this pod's cluster")
-    return Connection(
-        context_name="in-cluster",
-        context_flag=None,
-        kubeconfig_flag=None,
-        server=server,
-        namespace=_pod_namespace(environ, service_account),
-        cluster_name=cluster.name,
-        user_name=user.name,
+    return _connect(
+        context=ContextEntry(name="", namespace=_pod_namespace(environ, service_account)),
+        cluster=ClusterEntry(
+            name="in-cluster",
+            server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+            ca_file=str(service_account / "ca.crt"),
+        ),
+        user=UserEntry(name="service account", token_file=str(service_account / "token")),
+        kubeconfig=None,
+        environ=environ,
+        home=home,
         in_cluster=True,
-        endpoint=endpoint,
-        tls=tls,
-        proxy=_proxy_for(cluster, endpoint, environ, whose="this pod's cluster"),
-        compression=True,
-        impersonation=user.impersonation,
-        login=Login(user=user, cluster=cluster, tls=tls, environ=environ),
     )
 
 

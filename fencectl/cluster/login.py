@@ -42,6 +42,13 @@ class Login:
     tls: TlsSettings | None
     environ: Mapping[str, str] = field(repr=False)
 
+    @property
+    def runs_plugin(self) -> bool:
+        """Whether the entry's plugin counts: nothing that stands beside it logs in without it."""
+        user = self.user
+        other = user.token or user.token_file or user.username or user.password
+        return self.tls is not None and user.exec is not None and not other and not _has_certificate(user)
+
     def source(self, clock: Clock) -> TicketSource:
         """Return where tickets come from. Over plain http nobody logs in, as with kubectl."""
         if self.tls is None:
@@ -59,7 +66,7 @@ class Login:
             return FixedTicket(Ticket(bearer(user.token, whose=whose)))
         if user.username or user.password:
             return FixedTicket(Ticket(basic(user.username, user.password)))
-        if user.exec is not None and not _has_certificate(user):
+        if user.exec is not None and self.runs_plugin:
             from fencectl.cluster.exec_plugin import Plugin
 
             return Plugin(

@@ -54,7 +54,7 @@ class Desk:
         )
 
     def kubectl(self, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
-        environ = {"HOME": str(self.home), "PATH": os.environ["PATH"], "KUBECTL_KUBERC": "false", **self.environ}
+        environ = {"HOME": str(self.home), "PATH": os.environ["PATH"], **self.environ}
         return subprocess.run(
             [find_kubectl(), *arguments],
             env=environ,
