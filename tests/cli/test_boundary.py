@@ -167,9 +167,10 @@ sys.exit(cli.main())
 def program_with(body: str, **options: Any) -> subprocess.Popen[str]:
     """Start the program in a process of its own, with this for a command."""
     script = COMMAND.format(body=textwrap.indent(textwrap.dedent(body).strip(), "    "))
-    return subprocess.Popen(
-        [sys.executable, "-c", script], text=True, cwd=Path(__file__).parents[2], **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    )  # fmt: skip
+    # NB: containers set PYTHONUNBUFFERED, and then nothing is ever left for the end.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment, **options}
+    return subprocess.Popen([sys.executable, "-c", script], text=True, cwd=Path(__file__).parents[2], **options)
 
 
 @pytest.mark.parametrize(
