@@ -14,7 +14,7 @@ from fencectl.cluster.kubeconfig import Connection, resolve as resolve_connectio
 from fencectl.cluster.observe import observe
 from fencectl.cluster.ports import Getter
 from fencectl.commands.common import Effective, TargetSettings
-from fencectl.core.assemble import assemble
+from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.errors import ExitCode, NotReadableError, worst
 from fencectl.core.report import FenceReport
 
@@ -60,7 +60,7 @@ class Subject:
             print_context=self.settings.print_context or self.connection.context_flag,
             kubeconfig=self.kubeconfig,
         )
-        return assemble(observation, profile, repository=self.settings.repository)
+        return assemble(read_runs(observation, profile, repository=self.settings.repository))
 
 
 @dataclass(frozen=True, slots=True)

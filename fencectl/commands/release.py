@@ -9,11 +9,11 @@ from fencectl.commands.common import resolve
 from fencectl.commands.options import Output, ReleaseOptions
 from fencectl.commands.output import write
 from fencectl.commands.reading import look_at_all
-from fencectl.core.errors import ExitCode, UsageError
+from fencectl.core.errors import ExitCode, PersonNeededError, UsageError
 from fencectl.core.report import FenceReport
 from fencectl.core.selection import Selection, select
 from fencectl.report.escape import visible
-from fencectl.report.shell import Shell
+from fencectl.report.shell import NotPrintableError, Shell
 
 
 def run(options: ReleaseOptions) -> ExitCode:
@@ -73,6 +73,13 @@ def _write_files(report: FenceReport, selection: Selection, folder: str, shell: 
     files = patch_files(selection.entries)
     where = Path(folder)
     try:
+        lines = [
+            patch_file_command(report, entry, str(where / name), shell=shell)
+            for entry, name in zip(selection.entries, files, strict=True)
+        ]
+    except NotPrintableError as cannot:
+        raise PersonNeededError(f"no command can be printed: {cannot}", hint="nothing was written") from cannot
+    try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         taken = next((name for name in files if os.path.lexists(where / name)), None)
         if taken is not None:
@@ -88,8 +95,4 @@ def _write_files(report: FenceReport, selection: Selection, folder: str, shell: 
                 file.write(text)
     except OSError as failed:
         raise UsageError(f"{folder} cannot be written: {failed.strerror}") from failed
-    lines = [
-        patch_file_command(report, entry, str(where / name), shell=shell)
-        for entry, name in zip(selection.entries, files, strict=True)
-    ]
     _tell(report, selection, "".join(f"{line}\n" for line in lines), what="patch file")

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from fencectl.core.bridge import read_bridge
 from fencectl.core.bridge_way_out import lease_way_out
 from fencectl.core.evidence import Judgement, Strength, Verdict
+from fencectl.core.facts import HolderEvidence, Subject
 from fencectl.core.found import Foreign, Found, Reading
-from fencectl.core.identity import Holder, parse_holder
+from fencectl.core.groups import Group, Judging, group_by_run, judge_group, recoverer_subject, subject_of
+from fencectl.core.identity import parse_holder
 from fencectl.core.marks_reader import read_marks
 from fencectl.core.observation import Observation
 from fencectl.core.plan import Step, excluded_children, plan, position
 from fencectl.core.profiles import Profile, ProfileName
 from fencectl.core.records import Entry, hold_notes, read_entries
-from fencectl.core.refs import dig
+from fencectl.core.refs import dig, text_or_none
 from fencectl.core.report import FenceEntry, FenceKind, FenceReport, HolderBlock, NoRelease, Refusal
 from fencectl.core.times import age_text
-from fencectl.core.verdict import HolderFacts, judge
 
 SKEW_WORTH_SAYING_S = 2.0
 _READERS: dict[ProfileName, Callable[[Observation], Reading]] = {
@@ -36,34 +37,59 @@ _RECORD_LIFT = Refusal(NoRelease.NOT_A_PATCH, "a record blocks nothing and needs
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """The fences of one run and the judgement on it."""
+class Runs:
+    """One observation, read by its profile and joined by run, before anything was asked about the holders."""
 
-    holder: Holder
-    judgement: Judgement
-    found: tuple[Found, ...]
+    observation: Observation
+    profile: Profile
+    reading: Reading
+    groups: tuple[Group, ...]
+    repository: str | None
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """Every holder to ask about, once each, however many fences it holds."""
+        context = self.observation.print_context
+        found: dict[str, Subject] = {}
+        for group in self.groups:
+            subject = subject_of(group, repository=self.repository, context=context)
+            recoverer = recoverer_subject(group, repository=self.repository, context=context)
+            for one in (subject, recoverer) if recoverer is not None else (subject,):
+                found.setdefault(one.holder.identity, one)
+        return tuple(found.values())
 
 
-def assemble(observation: Observation, profile: Profile, *, repository: str | None = None) -> FenceReport:
+def read_runs(observation: Observation, profile: Profile, *, repository: str | None = None) -> Runs:
     """
-    Turn one observation into the report on it.
+    Find the fences and the runs that hold them.
 
     `repository`: where runs are looked up when a journal does not tell (config `github.repository`).
     """
     reading = _READERS[profile.name](observation)
-    groups = _grouped(reading.found, observation, profile, repository)
+    return Runs(observation, profile, reading, group_by_run(reading.found), repository)
+
+
+def assemble(
+    runs: Runs,
+    *,
+    evidence: Mapping[str, HolderEvidence] = MappingProxyType({}),
+    unchanged_for_s: Mapping[tuple[str, str], float] = MappingProxyType({}),
+) -> FenceReport:
+    """Make the report. `evidence`: by holder identity; `unchanged_for_s`: by lease that was watched."""
+    observation, profile, reading = runs.observation, runs.profile, runs.reading
+    judging = Judging(observation, profile, runs.repository, evidence, unchanged_for_s)
+    judged = sorted(((group, judge_group(group, judging)) for group in runs.groups), key=_standing)
     excluded = excluded_children(reading.found)
     way_out = lease_way_out(reading) if profile.name is ProfileName.GHCR_BRIDGE else None
     open_lease = way_out.lease if way_out is not None and way_out.is_open else None
     order = 1
     blocks = []
-    for group in groups:
-        steps = plan(
-            group.found, overall=_overall_refusal(group.judgement, observation), excluded=excluded, first=order
-        )
+    for group, judgement in judged:
+        overall = _overall_refusal(judgement, observation)
+        steps = plan(group.found, overall=overall, excluded=excluded, first=order)
         order += len(steps)
-        entries = (_entry(step, observation, group.judgement, open_lease) for step in steps)
-        blocks.append(_block(group, tuple(entries)))
+        entries = (_entry(step, observation, judgement, open_lease) for step in steps)
+        blocks.append(_block(group, judgement, tuple(entries)))
     unowned = []
     for found in sorted((f for f in reading.found if f.group is None), key=position):
         unowned.append(_entry(Step(found, order, found.refusal, None), observation, None, None))
@@ -95,71 +121,11 @@ def assemble(observation: Observation, profile: Profile, *, repository: str | No
     )
 
 
-def _grouped(
-    all_found: Iterable[Found], observation: Observation, profile: Profile, repository: str | None
-) -> list[_Group]:
-    members: dict[str, list[Found]] = defaultdict(list)
-    for found in all_found:
-        if found.group is not None:
-            members[found.group].append(found)
-    groups = []
-    for key, group in members.items():
-        group.sort(key=position)
-        holder = _group_holder(key, group)
-        groups.append(_Group(holder, judge(_facts(holder, group, observation, profile, repository)), tuple(group)))
-    return sorted(
-        groups,
-        key=lambda group: (
-            _VERDICT_ORDER[(group.judgement.verdict, group.judgement.strength)],
-            min((found.since.timestamp() for found in group.found if found.since), default=0.0),
-            group.holder.identity,
-        ),
-    )
-
-
-def _group_holder(key: str, group: Sequence[Found]) -> Holder:
-    """The run itself: who holds the lease, else the fence that bears the group's own name, else the first."""
-    for found in group:
-        if found.kind is FenceKind.LEASE and found.holder is not None:
-            return found.holder
-    for found in group:
-        if found.holder is not None and found.holder.identity == key:
-            return found.holder
-    return group[0].holder or parse_holder(key)
-
-
-def _facts(
-    holder: Holder, group: Sequence[Found], observation: Observation, profile: Profile, repository: str | None
-) -> HolderFacts:
-    beats = [found.heartbeat for found in group if found.heartbeat is not None]
-    # NB: of several leases the youngest heartbeat speaks: a run that renews any of them lives.
-    beat = max(beats, key=lambda b: b.renewed_at.timestamp() if b.renewed_at else float("-inf"), default=None)
-
-    def told(key: str) -> str | None:
-        values = (found.story.get(key) for found in group if found.story)
-        return next((value for value in values if isinstance(value, str) and value), None)
-
-    return HolderFacts(
-        holder,
-        beat,
-        None if beat else _why_no_heartbeat(group, observation, profile),
-        observation.observed_at,
-        repository=told("repository") or repository,
-        server_url=told("server_url"),
-        context=observation.print_context,
-    )
-
-
-def _why_no_heartbeat(group: Sequence[Found], observation: Observation, profile: Profile) -> str:
-    named = next((found.story["lease"] for found in group if found.story and found.story.get("lease")), None)
-    namespace, name = named or profile.lease
-    for seen in observation.leases:
-        if (seen.ref.namespace, seen.ref.name) == (namespace, name):
-            holder = dig(seen.raw, "spec", "holderIdentity")
-            if holder:
-                return f"lease/{namespace}/{name} is held by {parse_holder(str(holder)).title}"
-            return f"lease/{namespace}/{name} is free"
-    return f"lease/{namespace}/{name} was not found"
+def _standing(judged: tuple[Group, Judgement]) -> tuple[int, float, str]:
+    """Where a holder stands in the report: by verdict, then who began first."""
+    group, judgement = judged
+    since = min((found.since.timestamp() for found in group.found if found.since), default=0.0)
+    return (_VERDICT_ORDER[(judgement.verdict, judgement.strength)], since, group.key)
 
 
 def _overall_refusal(judgement: Judgement, observation: Observation) -> Refusal | None:
@@ -214,20 +180,18 @@ def _is_way_out(step: Step, open_lease: Found | None) -> bool:
     return step.found is open_lease and step.refusal is not None and step.refusal.kind is NoRelease.WAITS
 
 
-def _block(group: _Group, entries: tuple[FenceEntry, ...]) -> HolderBlock:
-    def told(key: str) -> str | None:
-        values = (found.story.get(key) for found in group.found if found.story)
-        return next((value for value in values if isinstance(value, str) and value), None)
-
+def _block(group: Group, judgement: Judgement, entries: tuple[FenceEntry, ...]) -> HolderBlock:
+    journals = group.journals
+    details = next((journal.details for journal in journals if journal.details), {})
     return HolderBlock(
         group.holder,
-        group.judgement,
+        judgement,
         entries,
-        repository=told("repository"),
-        workflow=told("workflow"),
-        server_url=told("server_url"),
-        runner=told("runner"),
-        actor=told("actor"),
+        repository=next((j.repository for j in journals if j.repository), None),
+        workflow=text_or_none(details.get("workflow")),
+        server_url=next((j.server for j in journals if j.server), None),
+        runner=next((j.runner for j in journals if j.runner), None),
+        actor=text_or_none(details.get("actor")),
     )
 
 

@@ -8,12 +8,11 @@ whom.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from fencectl.core.identity import Holder
+from fencectl.core.journal import Journal
 from fencectl.core.refs import ObjectRef, Seen
 from fencectl.core.report import FenceKind, Refusal, Release
 
@@ -36,7 +35,8 @@ class Found:
     `release`, or `refusal` where the fence cannot be released for its own sake; never both, never neither.
     `rank`: released strictly descending. `applier`: the Kustomization (namespace, name) that applies the
     object; `excluded`: the object carries `reconcile: disabled` because of this fence, so that its applier
-    must not be released while it does. `story`: further facts from the journal (repository, workflow, …).
+    must not be released while it does. `journal`: as
+    read, where it is this holder's own.
     """
 
     kind: FenceKind
@@ -58,7 +58,7 @@ class Found:
     heartbeat: Heartbeat | None = None
     applier: tuple[str, str] | None = None
     excluded: bool = False
-    story: Mapping[str, Any] | None = None
+    journal: Journal | None = None
 
     @property
     def ref(self) -> ObjectRef:

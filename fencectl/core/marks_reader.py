@@ -159,7 +159,7 @@ def _read_lease(seen: Seen) -> Found | Foreign | None:
             parse_time(renewed_text),
             duration if isinstance(duration, int) and not isinstance(duration, bool) else None,
         ),
-        story=_story(journal),
+        journal=journal,
     )
 
 
@@ -201,7 +201,7 @@ def _found(
         notes=tuple(notes),
         applier=applier_of(seen.raw) if kind is FenceKind.SUSPENSION else None,
         excluded=annotations.get(RECONCILE) == DISABLED and (usable is None or "reconcile" in usable.prior),
-        story=_story(usable),
+        journal=usable,
     )
 
 
@@ -216,27 +216,17 @@ def _after(kind: FenceKind, now: str, release: Release) -> str:
 
 
 def _group(holder: str, journal: Journal | None) -> str:
-    """The run that a fence belongs to: a nested run's fences go with the outer run's."""
-    return journal.within if journal is not None and journal.within else holder
+    """
+    The run that a fence belongs to.
+
+    A nested run's fences go with the outer run's; a lease that was taken over to recover a run is the last fence
+    of that run.
+    """
+    if journal is None:
+        return holder
+    return journal.recovering or journal.within or holder
 
 
 def _kept_because(seen: Seen, journal: Journal) -> str:
     revision = text_or_none(dig(seen.raw, "status", "lastAttemptedRevision"))
     return f"Flux would apply {revision} again" if revision else (journal.reason or "it was left on purpose")
-
-
-def _story(journal: Journal | None) -> Mapping[str, Any] | None:
-    if journal is None:
-        return None
-    details = journal.details or {}
-    lease = journal.lease
-    return {
-        "repository": journal.repository,
-        "server_url": journal.server,
-        "runner": journal.runner,
-        "job": journal.job,
-        "reason": journal.reason,
-        "workflow": details.get("workflow"),
-        "actor": details.get("actor"),
-        "lease": (lease.namespace, lease.name) if lease else None,
-    }

@@ -1,26 +1,26 @@
 """
 The verdict on a holder: one pure function from facts to a judgement that names the fact which decided it.
 
-Expiry alone is never proof of death: a paused process may wake up and write.
+In this order: a fresh heartbeat beats everything; whoever was seen alive lives; a proof of death on the machine or
+in the pod beats a job in progress; a job decides; what is left is unknown. Expiry alone is never proof of death: a
+paused process may wake up and write.
 """
 
 from __future__ import annotations
 
-import re
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
 
-from fencectl.core.evidence import Evidence, Judgement, Source, Verdict
+from fencectl.core.evidence import Evidence, Judgement, Source, Strength, Verdict
+from fencectl.core.facts import NOT_ASKED, Fact, HolderEvidence, State
 from fencectl.core.found import Heartbeat
+from fencectl.core.heartbeat import Pulse, Reading, read_heartbeat
 from fencectl.core.identity import Holder, HolderKind
-from fencectl.core.times import age_text, clock_text
+from fencectl.core.times import age_text
 
-MAX_DURATION_S = 300
-"""No lease of ours is longer. A longer one on a lease is capped, or an absurd duration would pin it for ever."""
-
-_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}/[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}", re.ASCII)
-_SERVER = re.compile(r"https://([A-Za-z0-9.-]{1,200}(?::[0-9]{1,5})?)/?", re.ASCII)
+SELF_HOSTED_GRACE_S = 15 * 60
+"""For that long a self-hosted runner may go on with a job that GitHub called ended: it renews its job lock every
+minute, holds it for ten, and keeps working for five more without contact (actions/runner, JobDispatcher.cs)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,82 +29,115 @@ class HolderFacts:
     What is known about one holder.
 
     `heartbeat`: of the lease that it holds now; None where it holds none, then `no_heartbeat` says why ("the
-    lease is free"). `repository` and `server_url`: where its run can be looked up, hostile until checked here.
-    `context`: the one that printed commands name.
+    lease is free"). `unchanged_for_s`: for how long that lease was watched without a change. `succession_proven`:
+    the lease was taken over to recover this very holder, by somebody who is proven dead in turn: then the missing
+    heartbeat takes nothing from the proof. `check`: how a person can look for themselves.
     """
 
     holder: Holder
     heartbeat: Heartbeat | None
     no_heartbeat: str | None
     observed_at: datetime
-    repository: str | None = None
-    server_url: str | None = None
-    context: str | None = None
+    evidence: HolderEvidence = NOT_ASKED
+    unchanged_for_s: float | None = None
+    succession_proven: bool = False
+    check: str | None = None
 
 
 def judge(facts: HolderFacts) -> Judgement:
-    """Judge a holder by its heartbeat: one that moves beats everything, one that stands still proves nothing."""
-    answer, fresh = _read_heartbeat(facts)
-    evidence = [Evidence(Source.HEARTBEAT, "is the lease renewed?", answer, facts.observed_at)]
-    evidence += _not_asked(facts)
-    check = check_command(facts)
-    if fresh:
-        return Judgement(
-            Verdict.LIVE,
-            None,
-            "its heartbeat is younger than the lease's duration",
-            tuple(evidence),
-            fresh=True,
-            check=check,
-        )
-    return Judgement(Verdict.UNKNOWN, None, _why_unknown(facts), tuple(evidence), check=check)
+    """Weigh the facts by the rules above."""
+    reading = read_heartbeat(
+        facts.heartbeat,
+        no_heartbeat=facts.no_heartbeat,
+        now=facts.observed_at,
+        unchanged_for_s=facts.unchanged_for_s,
+    )
+    verdict, strength, because = _decide(facts, reading)
+    fresh = reading.pulse is Pulse.FRESH
+    return Judgement(verdict, strength, because, _evidence(facts, reading), fresh=fresh, check=facts.check)
 
 
-def _read_heartbeat(facts: HolderFacts) -> tuple[str, bool]:
-    beat, now = facts.heartbeat, facts.observed_at
-    if beat is None:
-        return f"none: {facts.no_heartbeat or 'no lease of this holder was found'}", False
-    if beat.renewed_text is None:
-        return "unknown: the lease has no renewTime", False
-    if beat.renewed_at is None:
-        return f"unknown: the lease's renewTime is no time: {beat.renewed_text}", False
-    if beat.duration_s is None or beat.duration_s < 0:
-        duration_s, duration = 0, "no duration"
-    elif beat.duration_s > MAX_DURATION_S:
-        duration_s, duration = MAX_DURATION_S, f"duration {beat.duration_s}s, taken as {MAX_DURATION_S}s"
-    else:
-        duration_s, duration = beat.duration_s, f"duration {beat.duration_s}s"
-    age_s = (now - beat.renewed_at).total_seconds()
-    last = f"last {clock_text(beat.renewed_at, now=now)}"
-    if age_s < -max(duration_s, 1):
-        # NB: a time in the far future is the work of a wrong clock. It must neither prove a death nor hold the
-        # lease until that day comes.
-        return f"unknown: {last}, {age_text(-age_s)} in the future, which proves nothing; {duration}", False
-    if age_s < 0:
-        return f"moves: {last}, {age_text(-age_s)} ahead of the API server, {duration}", True
-    if age_s < duration_s:
-        return f"moves: {last}, {age_text(age_s)} ago, {duration}", True
-    return f"stands still: {last}, {age_text(age_s)} ago, {duration}", False
+def _decide(facts: HolderFacts, reading: Reading) -> tuple[Verdict, Strength | None, str]:
+    found = facts.evidence
+    if reading.pulse is Pulse.FRESH:
+        against = _first_against(found)
+        if against is None:
+            return Verdict.LIVE, None, "its heartbeat is younger than the lease's duration"
+        wait = age_text((reading.runs_out_s or 0) + 1)
+        return Verdict.UNKNOWN, None, f"{against}, and yet its heartbeat is fresh; ask again in {wait}"
+    if found.process is not None and found.process.state is State.ALIVE:
+        return Verdict.LIVE, None, "its process was seen alive"
+    if found.pod is not None and found.pod.state is State.ALIVE:
+        return Verdict.LIVE, None, "its container was seen running"
+    if found.process is not None and found.process.state is State.ENDED:
+        return _dead(facts, reading, "its process is gone from its own machine")
+    if found.pod is not None and found.pod.state is State.ENDED:
+        return _dead(facts, reading, "its container has terminated")
+    if found.job is not None and found.job.state is State.ALIVE:
+        what = "its job" if found.job.recorded else "its run's attempt"
+        return Verdict.LIVE, None, f"{what} has not ended"
+    if found.job is not None and found.job.state is State.ENDED:
+        what = "its job" if found.job.recorded else "every job of its attempt"
+        if found.job.hosted:
+            return _dead(facts, reading, f"{what} has ended on a GitHub-hosted runner")
+        return _dead_self_hosted(found.job.ended_for_s, reading, what)
+    if found.pod is not None and found.pod.state is State.VANISHED:
+        return _presumed(reading, "its pod is gone, and nobody saw its container end")
+    return Verdict.UNKNOWN, None, _why_unknown(facts, reading)
 
 
-def _not_asked(facts: HolderFacts) -> list[Evidence]:
-    holder = facts.holder
-    if holder.kind is HolderKind.GITHUB:
-        return [Evidence(Source.JOB, "has the job ended?", "not asked", facts.observed_at)]
-    if holder.kind is HolderKind.LOCAL:
-        return [Evidence(Source.PROCESS, "has the process ended?", "not asked", facts.observed_at)]
-    if holder.kind is HolderKind.POD:
-        return [Evidence(Source.POD, "has the container ended?", "not asked", facts.observed_at)]
-    return []
+def _first_against(found: HolderEvidence) -> str | None:
+    """The first fact that says dead, if any."""
+    if found.process is not None and found.process.state is State.ENDED:
+        return "its process is gone"
+    if found.pod is not None and found.pod.state in (State.ENDED, State.VANISHED):
+        return "its container has ended" if found.pod.state is State.ENDED else "its pod is gone"
+    if found.job is not None and found.job.state is State.ENDED:
+        return "its job has ended" if found.job.recorded else "its attempt has ended"
+    return None
 
 
-def _why_unknown(facts: HolderFacts) -> str:
-    if facts.heartbeat is None:
-        still = "there is no heartbeat to judge by"
-    elif facts.heartbeat.renewed_at is None:
-        still = "its heartbeat tells no time"
-    else:
-        still = "a still heartbeat is no proof"
+def _dead(facts: HolderFacts, reading: Reading, why: str) -> tuple[Verdict, Strength | None, str]:
+    match reading.pulse:
+        case Pulse.STILL:
+            return Verdict.DEAD, Strength.PROVEN, f"{why}, and its heartbeat stands still"
+        case Pulse.NONE if facts.succession_proven:
+            return Verdict.DEAD, Strength.PROVEN, f"{why}, and whoever took its lease to recover it is dead too"
+        case _:
+            return _presumed(reading, why)
+
+
+def _presumed(reading: Reading, why: str) -> tuple[Verdict, Strength | None, str]:
+    if reading.pulse is Pulse.UNREADABLE:
+        return Verdict.UNKNOWN, None, f"{why}, but its heartbeat tells no usable time"
+    if reading.pulse is Pulse.NONE:
+        return Verdict.DEAD, Strength.PRESUMED, f"{why}; there is no heartbeat that could stand still"
+    return Verdict.DEAD, Strength.PRESUMED, f"{why}, and its heartbeat stands still"
+
+
+def _dead_self_hosted(
+    ended_for_s: float | None, reading: Reading, what: str
+) -> tuple[Verdict, Strength | None, str]:
+    if ended_for_s is None:
+        return Verdict.UNKNOWN, None, f"{what} has ended, nobody says when, and its runner is not GitHub's"
+    if ended_for_s < SELF_HOSTED_GRACE_S:
+        wait = age_text(SELF_HOSTED_GRACE_S - ended_for_s + 1)
+        return Verdict.UNKNOWN, None, f"{what} has ended on a self-hosted runner; its grace ends in {wait}"
+    return _presumed(reading, f"{what} has ended on a self-hosted runner, where its process may live on")
+
+
+def _why_unknown(facts: HolderFacts, reading: Reading) -> str:
+    match reading.pulse:
+        case Pulse.NONE:
+            still = "there is no heartbeat to judge by"
+        case Pulse.UNREADABLE:
+            still = "its heartbeat tells no usable time"
+        case _:
+            still = "a still heartbeat is no proof"
+    found = facts.evidence
+    for fact, who in ((found.job, "GitHub"), (found.process, "this machine"), (found.pod, "its pod")):
+        if fact is not None:
+            return f"{who} gave no proof ({fact.answer}), and {still}"
     match facts.holder.kind:
         case HolderKind.GITHUB:
             return f"GitHub was not asked, and {still}"
@@ -116,30 +149,25 @@ def _why_unknown(facts: HolderFacts) -> str:
             return f"its identity names no run, and {still}"
 
 
-def check_command(facts: HolderFacts) -> str | None:
-    """
-    The command by which a person can see for themselves whether the holder has ended.
-
-    Always with the attempt: a re-run reuses the run's id, so the run alone may look alive while the recorded
-    attempt is long over. No placeholder: what is not known is left out.
-    """
-    holder = facts.holder
-    if holder.kind is HolderKind.GITHUB:
-        repository = _repository_argument(facts)
-        named = f" --repo {repository}" if repository else ""
-        return f"gh run view {holder.run}{named} --attempt {holder.attempt} --json status,conclusion"
-    if holder.kind is HolderKind.LOCAL:
-        return f"ps -o pid,lstart,args -p {holder.pid}"
-    if holder.kind is HolderKind.POD:
-        context = f"--context {shlex.quote(facts.context)} " if facts.context else ""
-        return f"kubectl {context}-n {holder.pod_namespace} get pod {holder.pod_name} -o wide"
-    return None
+def _evidence(facts: HolderFacts, reading: Reading) -> tuple[Evidence, ...]:
+    found, at = facts.evidence, facts.observed_at
+    lines = []
+    named: tuple[tuple[Source, Fact | None], ...] = (
+        (Source.JOB, found.job),
+        (Source.PROCESS, found.process),
+        (Source.POD, found.pod),
+    )
+    for source, fact in named:
+        if fact is not None:
+            lines.append(Evidence(source, fact.question, fact.answer, fact.at))
+    if not lines and facts.holder.kind in _NOT_ASKED:
+        source, question = _NOT_ASKED[facts.holder.kind]
+        lines.append(Evidence(source, question, "not asked", at))
+    return (*lines, Evidence(Source.HEARTBEAT, "is the lease renewed?", reading.answer, at))
 
 
-def _repository_argument(facts: HolderFacts) -> str | None:
-    repository = facts.repository
-    if repository is None or _REPOSITORY.fullmatch(repository) is None:
-        return None
-    match = _SERVER.fullmatch(facts.server_url or "")
-    host = match.group(1) if match else None
-    return repository if host in (None, "github.com") else f"{host}/{repository}"
+_NOT_ASKED = {
+    HolderKind.GITHUB: (Source.JOB, "has the job ended?"),
+    HolderKind.LOCAL: (Source.PROCESS, "has the process ended?"),
+    HolderKind.POD: (Source.POD, "has the container ended?"),
+}

@@ -8,12 +8,14 @@ live, fresh and unknown holders · incomplete · malformed and empty marks · fo
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from fencectl.core.assemble import assemble
+from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.evidence import Verdict
+from fencectl.core.facts import Fact, HolderEvidence, JobFact, State
 from fencectl.core.journal import Phase
 from fencectl.core.observation import Unreadable
 from fencectl.core.profiles import FENCECTL
@@ -38,7 +40,7 @@ from tests.support.objects import (
 
 
 def report(*seen: Seen, **more: Any) -> FenceReport:
-    return assemble(observation(*seen, **more), FENCECTL)
+    return assemble(read_runs(observation(*seen, **more), FENCECTL))
 
 
 def only(found: FenceReport) -> FenceEntry:
@@ -265,7 +267,7 @@ def test_holders_come_worst_proof_last_and_orders_are_unique() -> None:
     assert [e.order for e in found.held] == [1, 2, 3, 4, 5, 6]
     (unknown, _live) = found.blocks
     assert (
-        unknown.judgement.evidence[0].answer
+        unknown.judgement.evidence[-1].answer
         == "none: lease/flux-system/fencectl-deploy is held by run 18093399201 attempt 1 job 51234890117"
     )
 
@@ -281,7 +283,7 @@ def test_holders_come_worst_proof_last_and_orders_are_unique() -> None:
 def test_case_02_fence_without_a_heartbeat_says_where_the_lease_is(leases: list[Seen], answer: str) -> None:
     """A node stays fenced although the lease itself is free."""
     found = report(*leases, marked_node())
-    assert found.blocks[0].judgement.evidence[0].answer == answer
+    assert found.blocks[0].judgement.evidence[-1].answer == answer
     assert found.held[0].release
 
 
@@ -385,7 +387,7 @@ def test_case_01_old_identity_is_unknown_with_a_command_and_its_age_as_evidence(
     (block,) = found.blocks
     assert block.judgement.words == "unknown"
     assert block.judgement.because == "its identity names no run, and a still heartbeat is no proof"
-    assert "48m00s ago" in block.judgement.evidence[0].answer
+    assert "48m00s ago" in block.judgement.evidence[-1].answer
     assert block.entries[0].release
     assert block.judgement.check is None
 
@@ -465,7 +467,7 @@ def test_skew_of_this_machine_is_said_above_two_seconds() -> None:
 
 def test_repository_of_the_config_is_used_where_no_journal_tells() -> None:
     """The check command names it, and the recorded attempt."""
-    found = assemble(observation(lease()), FENCECTL, repository="acme/other")
+    found = assemble(read_runs(observation(lease()), FENCECTL, repository="acme/other"))
     assert (
         found.blocks[0].judgement.check
         == "gh run view 18093344127 --repo acme/other --attempt 2 --json status,conclusion"
@@ -478,3 +480,69 @@ def test_nothing_held_still_says_how_much_was_read() -> None:
     assert found.complete
     assert (found.counts.nodes, found.counts.flux_kinds) == (12, 13)
     assert found.observed_at == NOW
+
+
+RECOVERER = "0000000000000000-local-ops-laptop-815-0badcafe"
+ENDED = HolderEvidence(
+    job=JobFact(State.ENDED, "has the job ended?", "completed", NOW, recorded=True, hosted=True)
+)
+GONE = HolderEvidence(process=Fact(State.ENDED, "has the process ended?", "gone", NOW))
+
+
+def taken_over(*, renewed_at: datetime) -> list[Seen]:
+    """Give what a recovery leaves that died half-way: one node still fenced, the lease in the recoverer's name."""
+    story = journal(holder=RECOVERER, uid="uid-fencectl-deploy", phase=Phase.RECOVERING, recovering=HOLDER)
+    annotations = {"fencectl.dev/journal": story.text}
+    return [lease(holder=RECOVERER, renewed_at=renewed_at, annotations=annotations), marked_node()]
+
+
+def test_lease_that_was_taken_over_is_the_last_fence_of_the_recovered_run() -> None:
+    """Both are subjects to ask about; the run is dead (proven) only if its recoverer is too."""
+    runs = read_runs(observation(*taken_over(renewed_at=before(3600))), FENCECTL)
+    assert [subject.holder.identity for subject in runs.subjects] == [HOLDER, RECOVERER]
+    found = assemble(runs, evidence={HOLDER: ENDED, RECOVERER: GONE})
+    (block,) = found.blocks
+    assert block.holder.identity == HOLDER
+    assert block.judgement.words == "dead (proven)"
+    assert [(e.object.kind, e.holder_text) for e in block.entries] == [("Node", HOLDER), ("Lease", RECOVERER)]
+    assert all(e.release for e in block.entries)
+
+
+def test_run_whose_recoverer_lives_is_left_to_it() -> None:
+    """A recovery that goes on is not interfered with."""
+    found = assemble(read_runs(observation(*taken_over(renewed_at=before(3))), FENCECTL), evidence={HOLDER: ENDED})
+    (block,) = found.blocks
+    assert block.judgement.verdict is Verdict.LIVE
+    assert block.judgement.because.startswith("ops-laptop pid 815 is recovering it")
+    assert not any(e.release for e in block.entries)
+
+
+def test_run_whose_recoverer_is_unknown_is_only_presumed_dead() -> None:
+    """Its heartbeat is missing, and nobody can say that the recovery has ended."""
+    found = assemble(
+        read_runs(observation(*taken_over(renewed_at=before(3600))), FENCECTL), evidence={HOLDER: ENDED}
+    )
+    assert found.blocks[0].judgement.words == "dead (presumed)"
+
+
+def test_fresh_recoverer_that_is_called_dead_holds_everything_back() -> None:
+    """Its heartbeat may be its last; ask again when it has run out."""
+    runs = read_runs(observation(*taken_over(renewed_at=before(3))), FENCECTL)
+    found = assemble(runs, evidence={HOLDER: ENDED, RECOVERER: GONE})
+    assert found.blocks[0].judgement.words == "unknown"
+    assert {refusal(e)[0] for e in found.held} == {"fresh"}
+
+
+def test_twenty_fences_of_one_run_are_one_subject() -> None:
+    """One look-up, however many fences."""
+    nodes = [marked_node(f"n{number:02}", seq=number) for number in range(20)]
+    assert len(read_runs(observation(lease(), *nodes), FENCECTL).subjects) == 1
+
+
+def test_watched_lease_decides_where_its_times_tell_nothing() -> None:
+    """A time in the far future must not hold the lease until that day comes."""
+    far = lease(renewed_at=before(-(10**8)))
+    runs = read_runs(observation(far), FENCECTL)
+    assert assemble(runs, evidence={HOLDER: ENDED}).blocks[0].judgement.words == "unknown"
+    watched = assemble(runs, evidence={HOLDER: ENDED}, unchanged_for_s={("flux-system", "fencectl-deploy"): 40.0})
+    assert watched.blocks[0].judgement.words == "dead (proven)"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fencectl.core.assemble import assemble
+from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.bridge import read_bridge
 from fencectl.core.found import Found
 from fencectl.core.patches import GuardedPatch
@@ -87,7 +87,7 @@ def send(cluster: Cluster, patch: GuardedPatch) -> int:
 def test_whole_chain_is_released_in_the_order_of_the_report(clean_cluster: Cluster, holder: str) -> None:
     """Six patches, sent as they are printed; afterwards no fence is held, and prior states are back."""
     place_chain(clean_cluster, holder, holder if holder != RUN else NODE_RUN)
-    report = assemble(observe(*look(clean_cluster)), GHCR_BRIDGE)
+    report = assemble(read_runs(observe(*look(clean_cluster)), GHCR_BRIDGE))
     assert len(report.held) == 6
     for entry in report.held:
         assert entry.release is not None

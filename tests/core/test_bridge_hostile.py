@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from fencectl.core.assemble import assemble
+from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.found import Found
 from fencectl.core.profiles import GHCR_BRIDGE
 from fencectl.core.refs import Seen
@@ -195,7 +195,7 @@ def test_hostile_state_becomes_a_report_with_every_fence(
 ) -> None:
     """The report counts what the reading found, each at its own place in the order."""
     states = [put(lease(), of_lease), put(child(), of_child), put(node(), of_node)]
-    report = assemble(observe(*states), GHCR_BRIDGE)
+    report = assemble(read_runs(observe(*states), GHCR_BRIDGE))
     assert len(report.held) == len(read(*states).found)
     assert [entry.order for entry in report.held] == list(range(1, len(report.held) + 1))
 

@@ -15,7 +15,7 @@ from typing import Any
 import jsonpatch
 from jsonpointer import JsonPointer, JsonPointerException
 
-from fencectl.core.assemble import assemble
+from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.bridge import read_bridge
 from fencectl.core.found import Foreign, Found, Reading
 from fencectl.core.observation import Observation, ReadCounts
@@ -326,7 +326,7 @@ def chain(**changes: Any) -> list[Seen]:
 
 def test_killed_run_leaves_four_fences_released_child_parent_node_lease() -> None:
     """The chain of one run is one holder's, in that tool's own order, the Lease last."""
-    report = assemble(observe(*chain()), GHCR_BRIDGE)
+    report = assemble(read_runs(observe(*chain()), GHCR_BRIDGE))
     (block,) = report.blocks
     assert [entry.object.display for entry in block.entries] == [
         "kustomization/flux-system/infrastructure",
@@ -348,13 +348,13 @@ def test_killed_run_leaves_four_fences_released_child_parent_node_lease() -> Non
 
 def test_live_run_gets_no_release_for_any_of_its_fences() -> None:
     """A young heartbeat of the Lease speaks for child, parent and nodes of the same run, whatever their texts."""
-    report = assemble(observe(*chain(lease={"renewed": JUST_NOW})), GHCR_BRIDGE)
+    report = assemble(read_runs(observe(*chain(lease={"renewed": JUST_NOW})), GHCR_BRIDGE))
     assert [entry.refusal.kind for entry in report.held if entry.refusal] == [NoRelease.LIVE] * 4
 
 
 def test_refused_node_keeps_the_lease_back_but_not_the_suspensions() -> None:
     """What waits behind a refusal has no command, though that tool would print one."""
-    report = assemble(observe(*chain(node={"phase": "mutating"})), GHCR_BRIDGE)
+    report = assemble(read_runs(observe(*chain(node={"phase": "mutating"})), GHCR_BRIDGE))
     kinds = [entry.refusal.kind if entry.refusal else None for entry in report.held]
     assert kinds == [None, None, NoRelease.REFUSED, NoRelease.WAITS]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencectl.core.assemble import assemble
+from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.evidence import Strength, Verdict
 from fencectl.core.journal import Phase
@@ -30,7 +30,7 @@ from tests.support.objects import (
 
 
 def report(*seen: Seen, dead: bool = False, **more: Any) -> FenceReport:
-    found = assemble(observation(*seen, **more), FENCECTL)
+    found = assemble(read_runs(observation(*seen, **more), FENCECTL))
     if not dead:
         return found
     blocks = tuple(
