@@ -59,9 +59,11 @@ class Api:
     clock: SandboxClock
     # Run once between the read and the write of a change, so that a test can be the other writer.
     between: Callable[[Target, str], None] | None = None
-    # Says whether a pod goes at once when it is deleted. None: always.
-    pod_goes_at_once: Callable[[Obj], bool] | None = None
+    # Whether a kubelet is at work, so that a pod on a node goes at once when it is deleted. Without one it
+    # stays, marked, until somebody deletes it without grace.
+    has_kubelet: bool = False
     random: random.Random = field(default_factory=random.Random)
+    _unsettled: set[str] = field(default_factory=set)
 
     def now(self) -> str:
         return rfc3339(self.clock.now())
@@ -123,6 +125,9 @@ class Api:
             return obj
         if self.between:
             self.between(target, "create")
+        # NB: a defaulted status is shown from the start, but stored with the first write that follows.
+        if resource.custom and obj.get("status") is not None:
+            self._unsettled.add(obj["metadata"]["uid"])
         try:
             return self.storage.put(resource.key, name=target.key, expected=None, obj=obj)
         except RaceLost:
@@ -260,9 +265,11 @@ class Api:
         if leaving and not (new.get("spec") or {}).get("finalizers") and not self._pod_stays(resource, metadata):
             gone = self.storage.delete(resource.key, name=target.key, expected=current)
             return {**new, "metadata": {**metadata, "resourceVersion": gone["metadata"]["resourceVersion"]}}
-        if _same(current, new):
+        unsettled = metadata["uid"] in self._unsettled
+        if not unsettled and _same(current, new):
             # NB: a change of nothing is not written: same revision, no event.
             return current
+        self._unsettled.discard(metadata["uid"])
         return self.storage.put(resource.key, name=target.key, expected=current, obj=new)
 
     def _pod_stays(self, resource: Resource, metadata: Obj) -> bool:
@@ -281,8 +288,9 @@ class Api:
                 )
             if obj["metadata"].get("uid"):
                 raise other_uid(target, obj["metadata"]["uid"], "")
-            if obj["metadata"].get("resourceVersion"):
-                raise target.conflict(status.MODIFIED)
+            # NB: a version that it carries says nothing about an object that is not there.
+            metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+            obj = {**obj, "metadata": metadata}
             return self.create(target.resource, namespace=target.namespace, sent=obj, options=options), True
         uid = obj["metadata"].get("uid")
         wanted = {"uid": uid} if uid else {}
@@ -309,15 +317,15 @@ class Api:
 
     def _delete(self, target: Target, current: Obj, *, dry_run: bool, grace_s: int | None) -> tuple[Obj, bool]:
         resource, metadata = target.resource, current["metadata"]
-        stays = resource.kind == "Pod" and grace_s != 0 and self._is_graceful(current)
+        grace = self._grace_s(current, grace_s) if resource.kind == "Pod" else 0
+        stays = grace > 0
         if metadata.get("finalizers") or stays:
             if metadata.get("deletionTimestamp"):
                 return current, False
-            grace = grace_s if grace_s is not None else (current.get("spec") or {}).get("terminationGracePeriodSeconds", 30)
             marked = {
                 **metadata,
                 "deletionTimestamp": self.now(),
-                "deletionGracePeriodSeconds": grace if stays else 0,
+                "deletionGracePeriodSeconds": grace,
             }
             if resource.has_generation:
                 marked["generation"] = int(metadata.get("generation", 0)) + 1
@@ -331,8 +339,13 @@ class Api:
             return self._delete_namespace(target, current)
         return self.storage.delete(resource.key, name=target.key, expected=current), True
 
-    def _is_graceful(self, pod: Obj) -> bool:
-        return self.pod_goes_at_once is not None and not self.pod_goes_at_once(pod)
+    def _grace_s(self, pod: Obj, asked_s: int | None) -> int:
+        """Return how long a pod may take to end: no time where nothing runs."""
+        spec = pod.get("spec") or {}
+        ended = (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
+        if self.has_kubelet or ended or not spec.get("nodeName"):
+            return 0
+        return int(spec.get("terminationGracePeriodSeconds", 30) if asked_s is None else asked_s)
 
     def _delete_namespace(self, target: Target, current: Obj) -> tuple[Obj, bool]:
         """Mark, empty and remove a namespace, as the controller manager would."""

@@ -41,8 +41,10 @@ def decode_object(resource: Resource, sent: Obj) -> Decoded:
         done.obj = plain(_custom(resource, sent, unknown=done.unknown))
     else:
         done.obj = _struct(resource.type, sent, path="", unknown=done.unknown)
-    done.obj["apiVersion"] = resource.api_version
-    done.obj["kind"] = resource.kind
+    fields = {key: value for key, value in done.obj.items() if key not in ("apiVersion", "kind")}
+    # NB: Go writes built-in kinds with the kind first, and maps in the order of their keys.
+    kind = {"kind": resource.kind, "apiVersion": resource.api_version}
+    done.obj = {**(dict(reversed(kind.items())) if resource.custom else kind), **fields}
     return done
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from fencectl.sandbox import status
 from fencectl.sandbox.api import Api, Target
 from fencectl.sandbox.gojson import Obj
+from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.selectors import labels_of, selector_matcher
 
 _BUDGETS = ("policy", "poddisruptionbudgets")
@@ -32,19 +33,37 @@ def evict(api: Api, target: Target, *, body: Any, dry_run: bool) -> Obj:
     counted = phase not in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp")
     found = budgets_of(api, pod) if counted else []
     if len(found) > 1:
-        raise status.StatusError(
-            500,
-            reason="InternalError",
-            message="Internal error occurred: This pod has more than one PodDisruptionBudget, which the eviction "
-            "subresource does not support.",
-        )
+        text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise status.StatusError(500, reason="", message=text)
     for budget in found:
         _take(api, budget, pod, dry_run=dry_run)
     dry = dry_run or "All" in (options.get("dryRun") or ())
+    if not dry:
+        _mark(api, target)
     grace = options.get("gracePeriodSeconds")
     wanted = options.get("preconditions") or {}
     api.delete(target, preconditions=wanted, dry_run=dry, grace_s=grace)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def _mark(api: Api, target: Target) -> None:
+    """Write the condition that says why the pod ends."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": api.now(),
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+
+    def marked(pod: Obj) -> Obj:
+        state = dict(pod.get("status") or {})
+        others = [item for item in state.get("conditions") or () if item.get("type") != "DisruptionTarget"]
+        return {**pod, "status": {**state, "conditions": [*others, condition]}}
+
+    options = WriteOptions(manager="kube-apiserver", subresource="status")
+    api.update(target, change=marked, options=options)
 
 
 def _take(api: Api, budget: Obj, pod: Obj, *, dry_run: bool) -> None:
@@ -75,7 +94,7 @@ def _take(api: Api, budget: Obj, pod: Obj, *, dry_run: bool) -> None:
     left = {
         **state,
         "disruptionsAllowed": state["disruptionsAllowed"] - 1,
-        "currentHealthy": max(0, state.get("currentHealthy", 0) - 1),
+        "disruptedPods": {**(state.get("disruptedPods") or {}), pod["metadata"]["name"]: api.now()},
     }
     key = (budget["metadata"]["namespace"], name)
     api.storage.put(_BUDGETS, name=key, expected=budget, obj={**budget, "status": left})

@@ -20,7 +20,11 @@ _ESCAPED = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028",
 
 def encode(value: Any) -> str:
     """Return compact JSON, spelled as Go's `encoding/json` spells it."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return escape(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def escape(text: str) -> str:
+    """Escape what Go escapes in JSON and Python does not."""
     return _HTML.sub(lambda found: _ESCAPED[found.group()], text)
 
 

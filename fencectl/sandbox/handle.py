@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fencectl.sandbox import discovery, status
 from fencectl.sandbox.api import Api, Target
 from fencectl.sandbox.faults import Faults
@@ -190,8 +190,9 @@ class Handler:
                 ).manager
                 made = review(kind, body=body, user=user, created_at=self.api.now(), manager=manager)
                 return json_response(201, made)
-        if not user.may(action):
-            raise forbidden(user, action)
+        named = _named_by_selector(request, action)
+        if not user.may(named):
+            raise forbidden(user, named)
         resource = self.api.resources.find(group=action.group, version=action.version, plural=action.resource)
         if resource is None or (action.namespace and not resource.namespaced and resource.kind != "Namespace"):
             raise _page_not_found() if not self._knows(action) else status.path_not_found()
@@ -230,6 +231,17 @@ class Handler:
         if action.verb in ("update", "patch") and not action.name:
             raise status.method_not_allowed()
         return verbs[action.verb](request, target, action)
+
+
+def _named_by_selector(request: Request, action: Action) -> Action:
+    """Take the name of a list that selects one object: rights on that name are enough for it."""
+    if action.name or action.verb not in ("list", "watch", "deletecollection"):
+        return action
+    for part in request.query.get("fieldSelector", "").split(","):
+        key, _, value = part.replace("==", "=").partition("=")
+        if key == "metadata.name" and value:
+            return replace(action, name=value)
+    return action
 
 
 def _page_not_found() -> status.PlainTextError:

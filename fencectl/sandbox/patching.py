@@ -198,6 +198,10 @@ def _apply(api: Api, target: Target, text: str, *, options: WriteOptions) -> tup
             )
         empty = decode_object(resource, {"metadata": {"name": target.name}}).obj
         new = applied(empty, exists=False)
+        if new["metadata"]["name"] != target.name:
+            raise status.bad_request(
+                f"the name of the object ({new['metadata']['name']}) does not match the name on the URL ({target.name})"
+            )
         return api.create_applied(resource, namespace=target.namespace, obj=new, options=options), True
     done = api.update(
         target, change=lambda current: applied(current, exists=True), options=options, tracked=True

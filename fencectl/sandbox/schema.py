@@ -10,7 +10,7 @@ A line is `Name field spec; field spec; ...`. A spec is a type and flags, separa
 `x` int-or-string, `any`, `Name` a struct, `[t]` a list, `{t}` a map. Flags: `!` is written even when empty,
 `*` a pointer (an explicit zero is kept), `@set`, `@map:key,key`, `@atomic` how server-side apply merges,
 `~key` merge key of a strategic patch (`~` alone: merge of a plain list), `~!` keys are retained, `=json` a
-default, `?` required, `^name` a pattern of `PATTERNS`.
+default, `?` required, `^name` a pattern of `PATTERNS`, `%a,b` the values allowed.
 """
 
 from __future__ import annotations
@@ -115,6 +115,8 @@ def _field(spec: str, flags: list[str], *, types: Mapping[str, Type]) -> Field:
             made.retain_keys = True
         elif flag.startswith("~"):
             made.merge_key = flag[1:]
+        elif flag.startswith("%"):
+            shape.enum = tuple(flag[1:].split(","))
         elif flag.startswith("^"):
             shape.pattern = PATTERNS[flag[1:]]
         elif flag.startswith("="):

@@ -8,9 +8,11 @@ threads.
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import socket
 import threading
+import uuid
 from collections.abc import Iterable
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +25,7 @@ from fencectl.sandbox.api import Api
 from fencectl.sandbox.clock import SandboxClock, http_date
 from fencectl.sandbox.faults import Faults
 from fencectl.sandbox.flux import Flux
+from fencectl.sandbox.gojson import escape
 from fencectl.sandbox.handle import MAX_BODY, Handler
 from fencectl.sandbox.requestlog import RequestLog
 from fencectl.sandbox.requests import Request, Response, split_user
@@ -51,6 +54,7 @@ class Sandbox:
         aggregated_discovery: bool = True,
         namespaces: Iterable[str] = ("flux-system",),
         seed: int | None = None,
+        kubelet: bool = False,
     ) -> None:
         self.clock = SandboxClock(start_at=manual_clock_at)
         self.requests = RequestLog()
@@ -60,6 +64,7 @@ class Sandbox:
         self.storage = Storage()
         # NB: not for secrets; a seed makes uids and names the same in every run.
         self.api = Api(self.storage, self.resources, self.clock, random=random.Random(seed))  # noqa: S311
+        self.api.has_kubelet = kubelet
         crds.follow(self.storage, self.resources, self.api)
         self.faults = Faults(self.storage, self.clock)
         self._handler = Handler(self.api, self.users, self.faults, self.requests)
@@ -153,6 +158,21 @@ class Sandbox:
             f"users:\n- name: {user}\n  user: {{}}\n"
             f"contexts:\n- name: {context}\n  context:\n    cluster: {context}\n    user: {user}{space}\n"
         )
+
+
+def _wants_indented(request: Request) -> bool:
+    """Say whether a person is likely to look at the answer."""
+    pretty = request.query.get("pretty")
+    if pretty is not None:
+        return pretty in ("true", "1")
+    return request.headers.get("user-agent", "").startswith(("curl", "Wget", "Mozilla/5.0"))
+
+
+def _indented(response: Response) -> bytes:
+    if response.headers.get("Content-Type") != "application/json" or response.stream is not None:
+        return response.body
+    text = json.dumps(json.loads(response.body), ensure_ascii=False, indent=2)
+    return escape(text).encode("utf-8", "replace")
 
 
 class _Server(ThreadingHTTPServer):
@@ -250,8 +270,9 @@ class _Connection(BaseHTTPRequestHandler):
         if response.drop:
             self.close_connection = True
             return
-        body = response.body
+        body = _indented(response) if _wants_indented(request) else response.body
         self.send_response_only(response.status)
+        self.send_header("Audit-Id", str(uuid.uuid4()))
         self.send_header("Date", http_date(self.server.sandbox.clock.now()))
         if "Cache-Control" not in response.headers:
             self.send_header("Cache-Control", "no-cache, private")

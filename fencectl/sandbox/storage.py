@@ -7,6 +7,7 @@ Nothing here knows about kinds. A stored object is never changed in place: each 
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
@@ -31,6 +32,7 @@ class Change:
     after: Obj | None
     # What a deletion shows: the last state with the revision of the deletion.
     shown: Obj
+    at_s: float
 
 
 class Compacted(Exception):
@@ -98,7 +100,7 @@ class Storage:
     def _record(
         self, resource: Key, *, name: ObjectName, before: Obj | None, after: Obj | None, shown: Obj
     ) -> Change:
-        change = Change(self._revision, resource, name, before, after, shown)
+        change = Change(self._revision, resource, name, before, after, shown, time.monotonic())
         self._history.append(change)
         while len(self._history) > HISTORY:
             self._compacted = self._history.popleft().revision
@@ -140,6 +142,17 @@ class Storage:
                 raise Compacted
             start = bisect_right(self._history, revision, key=lambda change: change.revision)
             return list(islice(self._history, start, None)), self._revision
+
+    def revision_before(self, seconds: float) -> int:
+        """Return the revision as it was some real time ago, as far back as the history goes."""
+        limit_s = time.monotonic() - seconds
+        with self.changed:
+            revision = self._revision
+            for change in reversed(self._history):
+                if change.at_s < limit_s:
+                    break
+                revision = max(change.revision - 1, self._compacted)
+            return revision
 
     def compact(self) -> None:
         """Forget the history: old pages and old watches expire."""

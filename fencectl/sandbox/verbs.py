@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fencectl.sandbox import status
+from fencectl.sandbox import protobuf, status
 from fencectl.sandbox.api import Api, Target, shows_object_when_deleted
 from fencectl.sandbox.evictions import evict
 from fencectl.sandbox.events import as_events_v1, as_seen, as_stored
@@ -27,6 +27,8 @@ def read_body(request: Request, *, kind: str = "") -> Obj:
     """Read the object of a POST or PUT."""
     must_be = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
     media = request.media_type
+    if media == protobuf.MEDIA_TYPE:
+        return protobuf.decode_body(request.body)
     if media and media not in ("application/json", "application/yaml"):
         raise status.unsupported_media(_BODIES[:3])
     text = request.body.decode("utf-8", "replace")

@@ -14,6 +14,7 @@ from fencectl.sandbox.resources import Resource
 from fencectl.sandbox.selectors import Matcher
 from fencectl.sandbox.storage import Change, Compacted, Storage
 
+TRAILING_S = 0.1
 BOOKMARK_EVERY_S = 60.0
 Render = Callable[[Obj], Obj]
 
@@ -101,7 +102,10 @@ class WatchStream:
             self.cursor = version
             return
         with_state = options.initial_events or "initial" not in options.match
-        rows, self.cursor = self.storage.list(self.resource.key)
+        # NB: "any version" may trail by a moment, as the real server's cache does. kubectl relies on it: it
+        # reads an object, watches from 0, and throws the first event away.
+        at = self.storage.revision_before(TRAILING_S) if options.version == "0" else None
+        rows, self.cursor = self.storage.list(self.resource.key, at=at)
         if with_state:
             self._pending = [
                 self._event("ADDED", self.render(obj)) for _, obj in rows if self._in_scope(obj)
