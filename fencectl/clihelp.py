@@ -56,7 +56,7 @@ Every flag is also read from the environment: FENCECTL_FENCES_EXIT_CODE=1
 Usage: {prog} release [OPTIONS] [FENCE...]
   Print the release commands only, in order. It changes nothing itself.
   {prog} release --context prod >release.sh   then: sh release.sh
-  {prog} release node/worker-2                one fence, if it may go first
+  {prog} release node/worker-2                one fence, if it may go
 
   FENCE                     As fences names it: node/NAME, kind/NAMESPACE/NAME
   --holder ID               Only what this holder left (also RUN.ATTEMPT)
@@ -171,7 +171,17 @@ def program() -> str:
 def help_text(verb: str | None) -> str:
     """The help of one verb, or of the program."""
     text = ROOT_HELP if verb is None else VERB_HELP[verb]
-    return text.replace("{prog}", program())
+    return _EXAMPLE.sub(_aligned, text).replace("{prog}", program())
+
+
+_EXAMPLE = re.compile(r"(?:^  \{prog\} .* {2,}.*\n)+", re.MULTILINE)
+
+
+def _aligned(examples: re.Match[str]) -> str:
+    """Examples with what they are for in one column, whichever of its two names the program has."""
+    pairs = [re.split(" {2,}", line.strip().replace("{prog}", program())) for line in examples[0].splitlines()]
+    column = max(44, *(len(command) + 3 for command, _ in pairs))
+    return "".join(f"  {command:<{column}}{why}\n" for command, why in pairs)
 
 
 _KUBECTL_V = re.compile(r"--?v(?:=?)(\d{1,3})", re.ASCII)

@@ -64,6 +64,8 @@ def test_help_is_plain_text_of_80_columns_on_stdout_and_a_success(line: str, pro
     assert not ended.out.endswith("\n\n")
     assert ended.out.isascii()
     assert max(map(len, ended.out.splitlines())) <= 80
+    plugin = program(*line.split(), called="kubectl-fencectl").out
+    assert max(map(len, plugin.splitlines())) <= 80
 
 
 def test_root_help_groups_the_verbs_by_risk_and_tells_each_once(program: Program) -> None:
