@@ -19,14 +19,12 @@ from fencectl.core.answers import Answer, Applied, Refused, Unknown
 from fencectl.core.errors import FencectlError, PersonNeededError
 from fencectl.core.identity import parse_holder
 from fencectl.core.journal import Journal, LeaseRef, Phase
+from fencectl.core.lease import LeaseTerms, acquire_lease, new_lease
 from fencectl.core.marks import read_mark
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.placements import (
     CannotPlace,
-    LeaseTerms,
     Placed,
-    acquire_lease,
-    new_lease,
     place_cordon,
     place_suspension,
     rewrite_journal,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from fencectl.core.journal import Journal, Phase
@@ -20,14 +19,12 @@ from fencectl.core.profiles import (
     DISABLED,
     HOLDER,
     JOURNAL,
-    LEASE_LABEL,
     RECONCILE,
     REQUESTED_AT,
     SUSPENDED_BY,
 )
 from fencectl.core.refs import Raw, Seen, annotations_of, dig, is_deleting, labels_of
 from fencectl.core.releases import SUSPEND, UNSCHEDULABLE, drain_token
-from fencectl.core.times import micro_time
 
 _DELETION = "/metadata/deletionTimestamp"
 
@@ -138,78 +135,6 @@ def place_cordon(seen: Seen, journal: Journal) -> Placed | CannotPlace:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTerms:
-    """What a lease is taken with: the holder, for how long (whole seconds), when, and its journal."""
-
-    holder: str
-    duration_s: int
-    at: datetime
-    journal: Journal
-
-
-def new_lease(namespace: str, name: str, terms: LeaseTerms, *, transitions: int = 1) -> dict[str, Any]:
-    """The body of a lease that does not exist yet; its creation is the guard."""
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": {LEASE_LABEL: "lease"},
-            "annotations": {JOURNAL: replace(terms.journal, uid="", phase=Phase.HELD).to_text()},
-        },
-        "spec": _lease_spec(terms, transitions),
-    }
-
-
-def acquire_lease(seen: Seen, terms: LeaseTerms) -> Placed | CannotPlace:
-    """
-    Take a free lease: guard uid, holder and transitions as read; transitions + 1 is the fencing token.
-
-    NB: an absent holder is guarded as null, an empty one as `""`; the server tells the two apart.
-    """
-    spec = dig(seen.raw, "spec")
-    spec = spec if isinstance(spec, Mapping) else None
-    holder = dig(spec, "holderIdentity")
-    if holder:
-        return CannotPlace("it is held by another holder")
-    transitions = dig(spec, "leaseTransitions")
-    token = (transitions if isinstance(transitions, int) else 0) + 1
-    written = replace(terms.journal, uid=seen.ref.uid, phase=Phase.HELD, source=None)
-    values = _lease_spec(terms, token)
-    if spec is None:
-        changes: list[Op] = [guard("/spec", ABSENT), put("/spec", values, present=False)]
-    else:
-        changes = [
-            guard("/spec/holderIdentity", holder),
-            guard("/spec/leaseTransitions", transitions),
-            *(put(f"/spec/{key}", value, present=spec.get(key) is not None) for key, value in values.items()),
-        ]
-    labels = labels_of(seen.raw)
-    if not labels:
-        changes += [
-            guard("/metadata/labels", ABSENT),
-            put("/metadata/labels", {LEASE_LABEL: "lease"}, present=False),
-        ]
-    elif LEASE_LABEL not in labels:
-        changes.append(put("/metadata/labels/" + LEASE_LABEL.replace("/", "~1"), "lease", present=False))
-    changes += put_annotations(annotations_of(seen.raw), {JOURNAL: written.text})
-    return Placed(seal(seen.ref, changes), written)
-
-
-def renew_lease(seen: Seen, *, holder: str, transitions: int, at: datetime) -> GuardedPatch:
-    """Renew a lease that is held: guard uid, holder and token, so that a lost lease is never revived."""
-    return seal(
-        seen.ref,
-        [
-            guard("/spec/holderIdentity", holder),
-            guard("/spec/leaseTransitions", transitions),
-            put("/spec/renewTime", micro_time(at), present=dig(seen.raw, "spec", "renewTime") is not None),
-        ],
-    )
-
-
 def rewrite_journal(seen: Seen, old: Journal, new: Journal) -> GuardedPatch:
     """Change the phase or the reason of a fence: guard uid, mark and the journal as read."""
     return seal(
@@ -220,16 +145,6 @@ def rewrite_journal(seen: Seen, old: Journal, new: Journal) -> GuardedPatch:
             put(annotation(JOURNAL), new.text, present=True),
         ],
     )
-
-
-def _lease_spec(terms: LeaseTerms, transitions: int) -> dict[str, Any]:
-    return {
-        "holderIdentity": terms.holder,
-        "leaseDurationSeconds": terms.duration_s,
-        "acquireTime": micro_time(terms.at),
-        "renewTime": micro_time(terms.at),
-        "leaseTransitions": transitions,
-    }
 
 
 def _cannot_mark(seen: Seen) -> CannotPlace | None:

@@ -16,17 +16,14 @@ from hypothesis import given, strategies as st
 
 from fencectl.core.identity import parse_holder
 from fencectl.core.journal import Journal, Phase
+from fencectl.core.lease import LeaseTerms, acquire_lease, new_lease, renew_lease
 from fencectl.core.marks import read_mark
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.placements import (
     CannotPlace,
-    LeaseTerms,
     Placed,
-    acquire_lease,
-    new_lease,
     place_cordon,
     place_suspension,
-    renew_lease,
     rewrite_journal,
 )
 from fencectl.core.refs import ObjectRef, Seen
