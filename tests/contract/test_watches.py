@@ -7,6 +7,10 @@ time-outs · a version that is too old.
 
 from __future__ import annotations
 
+import json
+import zlib
+from collections.abc import Iterator
+from http.client import HTTPResponse
 from typing import Any
 
 import pytest
@@ -247,3 +251,42 @@ def test_status_writes_are_seen_by_a_watch(cluster: Cluster) -> None:
     assert event["type"] == "MODIFIED"
     assert event["object"]["status"]["lastHandledReconcileAt"] == "token"
     assert event["object"]["metadata"]["generation"] == 1
+
+
+def _unpacked(response: HTTPResponse) -> Iterator[Raw]:
+    """Read events out of a compressed stream as they come: it may be any number of gzip members."""
+    reader, text = zlib.decompressobj(31), b""
+    while data := response.read1():
+        while data:
+            text += reader.decompress(data)
+            data = reader.unused_data
+            if reader.eof:
+                reader = zlib.decompressobj(31)
+        *lines, text = text.split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+@pytest.mark.parametrize("flux", [False, True], ids=["configmap", "kustomization"])
+def test_initial_events_are_compressed_for_who_asks(cluster: Cluster, flux: bool) -> None:
+    """And what follows in the same stream arrives without delay."""
+    namespace = make_namespace(cluster)
+    make = make_kustomization if flux else make_configmap
+    obj = make(cluster, "a", namespace=namespace)
+    base = path_of(obj).rpartition("/")[0]
+    with cluster.watch(base, headers={"Accept-Encoding": "gzip"}, **INITIAL) as watch:
+        assert watch.response.headers["Content-Encoding"] == "gzip"
+        events = _unpacked(watch.response)
+        assert [next(events)["type"], next(events)["type"]] == ["ADDED", "BOOKMARK"]
+        ok(cluster.merge_patch(path_of(obj), {"metadata": {"annotations": {"a": "b"}}}))
+        event = next(events)
+    assert event["type"] == "MODIFIED"
+    assert event["object"]["metadata"]["annotations"] == {"a": "b"}
+
+
+def test_plain_watch_is_never_compressed(cluster: Cluster) -> None:
+    """Whatever the client accepts."""
+    base = _configmaps(cluster, "a")
+    with cluster.watch(base, headers={"Accept-Encoding": "gzip"}) as watch:
+        assert "Content-Encoding" not in watch.response.headers
+        assert watch.next()["type"] == "ADDED"

@@ -91,6 +91,7 @@ _WIPED = (
     f"{POLICY}/poddisruptionbudgets",
     "/api/v1/configmaps",
     "/api/v1/secrets",
+    "/api/v1/events",
 )
 _RBAC_KINDS = tuple(
     f"{RBAC}/{plural}" for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
@@ -248,11 +249,18 @@ class Cluster:
 
     @contextmanager
     def watch(
-        self, path: str, *, accept: str = JSON, user: str = ADMIN, timeout_s: float = 15.0, **query: Any
+        self,
+        path: str,
+        *,
+        accept: str = JSON,
+        headers: Mapping[str, str] | None = None,
+        user: str = ADMIN,
+        timeout_s: float = 15.0,
+        **query: Any,
     ) -> Iterator[Watch]:
         """Open a watch; a server that stays silent for `timeout_s` fails the test."""
         stream: AbstractContextManager[HTTPResponse] = self._client(user).stream(
-            path, query={"watch": "1", **query}, accept=accept, timeout_s=timeout_s
+            path, query={"watch": "1", **query}, accept=accept, headers=headers, timeout_s=timeout_s
         )
         with stream as response:
             yield Watch(response)
