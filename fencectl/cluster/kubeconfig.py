@@ -256,7 +256,7 @@ def _nothing_chosen(found: Kubeconfig) -> UsageError:
     if found.contexts:
         return UsageError(
             f"no current context in {found.shown}",
-            hint=f"name one with --context; {_known('', found.contexts)}",
+            hint=f"name one with --context. {_known('', found.contexts)}",
         )
     if found.found:
         return UsageError(f"no context in {found.shown}")

@@ -6,6 +6,8 @@ import json
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -209,11 +211,46 @@ def test_always_interactive_without_a_terminal_is_refused(desk: Desk, clock: Fak
     assert runs(desk) == 0
 
 
-def test_case_69_a_plugin_that_prompts_gets_no_stdin_and_does_not_hang(desk: Desk, clock: FakeClock) -> None:
-    """Without a terminal standard input is empty, in every mode."""
-    for mode in ("Never", "IfAvailable"):
-        source = source_of(desk, clock, "read answer && exit 0; exit 9", interactiveMode=mode)
+@contextmanager
+def standard_input(descriptor: int) -> Iterator[None]:
+    """Let this process have another standard input for a while."""
+    saved = os.dup(0)
+    os.dup2(descriptor, 0)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 0)
+        os.close(saved)
+
+
+@pytest.mark.parametrize("mode", ["Never", "IfAvailable"])
+def test_case_69_a_plugin_that_prompts_gets_no_stdin_and_does_not_hang(
+    desk: Desk, clock: FakeClock, mode: str
+) -> None:
+    """In a pipe standard input is empty for it, though ours is open and silent."""
+    source = source_of(desk, clock, "read answer && exit 0; exit 9", interactiveMode=mode)
+    reader, writer = os.pipe()
+    with standard_input(reader):
         assert failing(source).sentence.endswith("failed with exit code 9")
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.parametrize(("mode", "asked"), [("Never", False), ("IfAvailable", True), ("Always", True)])
+def test_a_plugin_may_ask_on_a_terminal(desk: Desk, clock: FakeClock, mode: str, asked: bool) -> None:
+    """On a terminal it gets standard input, unless it says that it never asks; and it is told so."""
+    script = (
+        f'read answer || answer=nobody; printf %s "$KUBERNETES_EXEC_INFO" >{desk.home}/info\n'
+        f"""printf '{credential(token="%s")}' "$answer\""""
+    )
+    source = source_of(desk, clock, script, interactiveMode=mode)
+    ours, theirs = os.openpty()
+    os.write(ours, b"typed\n")
+    with standard_input(theirs):
+        assert source.ticket(wait_s=20) == Ticket("Bearer typed" if asked else "Bearer nobody")
+    os.close(ours)
+    os.close(theirs)
+    assert json.loads((desk.home / "info").read_text())["spec"] == {"interactive": asked}
 
 
 def test_case_69_a_plugin_that_hangs_is_killed_with_its_children(

@@ -140,7 +140,7 @@ def test_no_context_chosen_lists_those_there_are(desk: Desk) -> None:
     desk.write(".kube/config", {**config(), "current-context": ""})
     error = refused(desk)
     assert error.sentence == "no current context in ~/.kube/config"
-    assert error.hint == "name one with --context; There are: prod"
+    assert error.hint == "name one with --context. There are: prod"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import gzip
 import json
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 
 from fencectl.cluster.answer import Answer, cut_message, read_refusal
 from fencectl.cluster.failures import AnswerTooLarge, Kind, NoAnswer, Unauthorised, Unreachable
+from fencectl.cluster.inflate import Inflate, TooMuch
 from fencectl.cluster.kubeconfig import Connection
 from fencectl.cluster.transport import Transport
 from fencectl.cluster.watching import StreamRefused
@@ -422,6 +424,17 @@ def test_an_answer_without_end_is_cut_off(desk: Desk, packed: bool) -> None:
         assert transport.get("/").ok
 
 
+def test_a_gzip_bomb_takes_no_memory() -> None:
+    """Fifty megabytes in fifty kilobytes: given up before they are unpacked."""
+    bomb = gzip.compress(bytes(50_000_000))
+    tracemalloc.start()
+    with pytest.raises(TooMuch):
+        Inflate(encoding="gzip", limit=100_000).feed(bomb)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5_000_000
+
+
 def test_401_after_which_nothing_can_be_renewed_is_its_own_failure(desk: Desk) -> None:
     """Who was refused, where, and how to check it by hand."""
     at = At(desk, lambda _, peer: peer.say(401, status(401, "Unauthorized", "Unauthorized")))
@@ -644,6 +657,7 @@ def test_a_status_is_read_with_details_and_causes() -> None:
         f'x is invalid: [patch: Invalid value: "{SECRET}": one, b: Invalid value: "{SECRET}": two]',
         f'is invalid: patch: Invalid value: {{"data":"{SECRET}"}}',
         "x" * 1000 + SECRET,
+        f'x is invalid: patch: Invalid value: "[\\"note\\": {SECRET}',
     ],
 )
 def test_a_message_that_quotes_an_object_is_cut(message: str) -> None:
