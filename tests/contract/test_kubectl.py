@@ -167,6 +167,23 @@ def test_json_patch_with_a_guard_is_applied(cluster: Cluster, value: str) -> Non
     assert "fencectl" in managers_of(after)
 
 
+@pytest.mark.parametrize(
+    "value", ["a\x7fb", "a\x80b", "a\x85b", "a\ufffeb"], ids=["del", "u0080", "u0085", "ufffe"]
+)
+def test_guard_on_rare_characters_must_be_escaped_for_kubectl(cluster: Cluster, value: str) -> None:
+    """kubectl reads the patch as YAML: raw they are refused or changed, escaped they arrive as they should."""
+    obj = make_node(cluster, annotations={"k": value})
+    name = obj["metadata"]["name"]
+    guard = [{"op": "test", "path": "/metadata/annotations/k", "value": value}]
+    args = ("patch", "node", name, "--type=json", "-p")
+
+    raw = cluster.kubectl(*args, json.dumps(guard, ensure_ascii=False), check=False)
+    escaped = cluster.kubectl(*args, json.dumps(guard).replace("\x7f", "\\u007f"), check=False)
+
+    assert raw.returncode == 1
+    assert (escaped.returncode, escaped.stdout) == (0, f"node/{name} patched (no change)\n")
+
+
 def test_json_patch_whose_guard_fails_is_an_error(cluster: Cluster) -> None:
     """Exit 1, nothing changed, and no word on why."""
     obj = make_kustomization(cluster, suspend=True)
