@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -13,7 +13,7 @@ from fencectl.core.facts import HolderEvidence, Subject
 from fencectl.core.found import Foreign, Found, Reading
 from fencectl.core.groups import Group, Judging, group_by_run, judge_group, recoverer_subject, subject_of
 from fencectl.core.identity import parse_holder
-from fencectl.core.marks_reader import read_marks
+from fencectl.core.marks_reader import NOTHING_VOUCHED, Vouched, read_marks
 from fencectl.core.observation import Observation
 from fencectl.core.plan import Step, excluded_children, plan, position
 from fencectl.core.profiles import Profile, ProfileName
@@ -23,10 +23,6 @@ from fencectl.core.report import FenceEntry, FenceKind, FenceReport, HolderBlock
 from fencectl.core.times import age_text
 
 SKEW_WORTH_SAYING_S = 2.0
-_READERS: dict[ProfileName, Callable[[Observation], Reading]] = {
-    ProfileName.FENCECTL: read_marks,
-    ProfileName.GHCR_BRIDGE: read_bridge,
-}
 _VERDICT_ORDER = {
     (Verdict.DEAD, Strength.PROVEN): 0,
     (Verdict.DEAD, Strength.PRESUMED): 1,
@@ -59,13 +55,21 @@ class Runs:
         return tuple(found.values())
 
 
-def read_runs(observation: Observation, profile: Profile, *, repository: str | None = None) -> Runs:
+def read_runs(
+    observation: Observation,
+    profile: Profile,
+    *,
+    repository: str | None = None,
+    vouched: Vouched = NOTHING_VOUCHED,
+) -> Runs:
     """
     Find the fences and the runs that hold them.
 
-    `repository`: where runs are looked up when a journal does not tell (config `github.repository`).
+    `repository`: where runs are looked up when a journal does not tell (config `github.repository`). `vouched`:
+    for the default profile only; another tool's nodes are vouched for in that tool.
     """
-    reading = _READERS[profile.name](observation)
+    foreign = profile.name is ProfileName.GHCR_BRIDGE
+    reading = read_bridge(observation) if foreign else read_marks(observation, vouched)
     return Runs(observation, profile, reading, group_by_run(reading.found), repository)
 
 

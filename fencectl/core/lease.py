@@ -43,7 +43,7 @@ def new_lease(namespace: str, name: str, terms: LeaseTerms, *, transitions: int 
             "name": name,
             "namespace": namespace,
             "labels": {LEASE_LABEL: "lease"},
-            "annotations": {JOURNAL: replace(terms.journal, uid="", phase=Phase.HELD).to_text()},
+            "annotations": {JOURNAL: replace(terms.journal, uid="", phase=_phase(terms.journal)).to_text()},
         },
         "spec": _lease_spec(terms, transitions),
     }
@@ -62,7 +62,7 @@ def acquire_lease(seen: Seen, terms: LeaseTerms) -> Placed | CannotPlace:
         return CannotPlace("it is held by another holder")
     transitions = dig(spec, "leaseTransitions")
     token = (transitions if isinstance(transitions, int) else 0) + 1
-    written = replace(terms.journal, uid=seen.ref.uid, phase=Phase.HELD, source=None)
+    written = replace(terms.journal, uid=seen.ref.uid, phase=_phase(terms.journal), source=None)
     values = _lease_spec(terms, token)
     if spec is None:
         changes: list[Op] = [guard("/spec", ABSENT), put("/spec", values, present=False)]
@@ -165,6 +165,10 @@ def free_own_lease(taken: Seen, *, holder: str, transitions: int) -> GuardedPatc
     if JOURNAL in annotations_of(taken.raw):
         changes.append(drop(annotation(JOURNAL)))
     return seal(taken.ref, [guard(HOLDER_FIELD, holder), guard(TRANSITIONS, transitions), *changes])
+
+
+def _phase(journal: Journal) -> Phase:
+    return Phase.RECOVERING if journal.recovering else Phase.HELD
 
 
 def _put_spec(spec: Mapping[str, Any], values: Mapping[str, Any]) -> list[Op]:

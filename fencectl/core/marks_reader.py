@@ -8,6 +8,8 @@ foreign that is only shown, or nothing at all. An unusable value never drops its
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from fencectl.core.found import Foreign, Found, Heartbeat, Reading
@@ -28,24 +30,38 @@ SUSPENSION_RANK = 1
 LEASE_RANK = 0
 
 
-def read_marks(observation: Observation) -> Reading:
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """
+    What a person has vouched for, by the fences' display names.
+
+    `nodes`: nodes in phase `mutating` that were checked by hand; `resumed`: kept suspensions that may go.
+    """
+
+    nodes: frozenset[str] = frozenset()
+    resumed: frozenset[str] = frozenset()
+
+
+NOTHING_VOUCHED = Vouched()
+
+
+def read_marks(observation: Observation, vouched: Vouched = NOTHING_VOUCHED) -> Reading:
     """Find every fence of the default profile, and what is fenced by others."""
-    found: list[Found] = []
-    foreign: list[Foreign] = []
-    for seen in observation.nodes:
-        _sort_in(_read_node(seen, observation), found, foreign)
-    for seen in observation.flux:
-        _sort_in(_read_flux(seen), found, foreign)
-    for seen in observation.leases:
-        _sort_in(_read_lease(seen), found, foreign)
-    return Reading(tuple(found), tuple(foreign))
+    everything = (*observation.nodes, *observation.flux, *observation.leases)
+    items = [read_object(seen, now=observation.observed_at, vouched=vouched) for seen in everything]
+    return Reading(
+        tuple(item for item in items if isinstance(item, Found)),
+        tuple(item for item in items if isinstance(item, Foreign)),
+    )
 
 
-def _sort_in(item: Found | Foreign | None, found: list[Found], foreign: list[Foreign]) -> None:
-    if isinstance(item, Found):
-        found.append(item)
-    elif item is not None:
-        foreign.append(item)
+def read_object(seen: Seen, *, now: datetime, vouched: Vouched = NOTHING_VOUCHED) -> Found | Foreign | None:
+    """Read one object; None where it is fenced by nobody."""
+    if seen.ref.kind == "Node":
+        return _read_node(seen, now, vouched)
+    if seen.ref.kind == "Lease":
+        return _read_lease(seen)
+    return _read_flux(seen, vouched)
 
 
 def refused(why: str, *advice: str) -> Refusal:
@@ -53,14 +69,14 @@ def refused(why: str, *advice: str) -> Refusal:
     return Refusal(NoRelease.REFUSED, why, "REFUSED", advice)
 
 
-def _read_node(seen: Seen, observation: Observation) -> Found | Foreign | None:
+def _read_node(seen: Seen, observed_at: datetime, vouched: Vouched) -> Found | Foreign | None:
     mark = read_mark(seen)
     cordoned = dig(seen.raw, "spec", "unschedulable") is True
     now = "cordoned" if cordoned else "schedulable"
     manager, changed_at = last_writer(seen.raw, "spec", "unschedulable")
     if mark is None:
         return Foreign(FenceKind.CORDON, seen, now, changed_at, manager) if cordoned else None
-    lifted = None if mark.problem or mark.journal is None else _lift_node(seen, mark.journal, observation)
+    lifted = None if mark.problem or mark.journal is None else _lift_node(seen, mark.journal, observed_at, vouched)
     notes = []
     if is_deleting(seen.raw):
         notes.append("the node is being deleted")
@@ -69,16 +85,17 @@ def _read_node(seen: Seen, observation: Observation) -> Found | Foreign | None:
     return _found(seen, FenceKind.CORDON, mark, now, lifted, manager, notes)
 
 
-def _lift_node(seen: Seen, journal: Journal, observation: Observation) -> Release | Refusal:
-    if journal.phase is Phase.MUTATING:
-        since = clock_text(journal.at, now=observation.observed_at)
+def _lift_node(seen: Seen, journal: Journal, observed_at: datetime, vouched: Vouched) -> Release | Refusal:
+    mutating = journal.phase is Phase.MUTATING
+    if mutating and seen.ref.display not in vouched.nodes:
+        since = clock_text(journal.at, now=observed_at)
         boot = text_or_none(dig(seen.raw, "status", "nodeInfo", "bootID"))
         return refused(
             f"phase `mutating` since {since}: its node command may be half done",
             f"check that it is Ready, its kubelet version and its boot id{f' {boot[:8]}…' if boot else ''}, "
             "and repair or replace it by hand",
         )
-    if journal.phase not in (Phase.CLAIMED, Phase.VERIFIED):
+    if not mutating and journal.phase not in (Phase.CLAIMED, Phase.VERIFIED):
         return refused(f"its journal has phase `{journal.phase.value}`, which no node can have")
     lifted = lift_cordon(seen, journal)
     return refused(lifted.why) if isinstance(lifted, CannotLift) else Release(lifted.patch, lifted.title)
@@ -95,7 +112,7 @@ def _own_taints(taints: list[Any]) -> list[str]:
     return sorted(repr(sorted(taint.items())) if isinstance(taint, Mapping) else repr(taint) for taint in kept)
 
 
-def _read_flux(seen: Seen) -> Found | Foreign | None:
+def _read_flux(seen: Seen, vouched: Vouched) -> Found | Foreign | None:
     mark = read_mark(seen)
     suspended = dig(seen.raw, "spec", "suspend") is True
     now = "suspended" if suspended else "reconciles"
@@ -114,7 +131,8 @@ def _read_flux(seen: Seen) -> Found | Foreign | None:
     notes = []
     if is_deleting(seen.raw):
         notes.append("it is being deleted: while it is suspended, what it applied stays behind")
-    return _found(seen, FenceKind.SUSPENSION, mark, now, lifted, manager, notes)
+    found = _found(seen, FenceKind.SUSPENSION, mark, now, lifted, manager, notes)
+    return replace(found, kept_because=None) if seen.ref.display in vouched.resumed else found
 
 
 def _read_lease(seen: Seen) -> Found | Foreign | None:

@@ -1,0 +1,210 @@
+"""
+The keeper: renews one lease, and knows for how long it is certainly still held.
+
+Loss is declared two thirds of the duration after the *send* of the last renewal that was acknowledged, on the
+clock that counts suspend or the wall clock, whichever shows more; it is never taken back. Everything that writes
+asks first (`must_hold`). Three kinds are told apart: *stolen* (somebody else holds it), *not renewed* (the server
+answers and refuses) and *unreachable* (nobody answers).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from fencectl.cluster.clock import Clock
+from fencectl.cluster.write import send
+from fencectl.core.answers import Applied, Refused, Unknown, Why
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
+from fencectl.core.lease import renew_lease
+from fencectl.core.refs import Raw, Seen, dig
+from fencectl.run.ports import Door, Thread, Threads
+
+# A renewal every third of the duration leaves one spare before loss at two thirds. After a failure it is tried
+# again every second: what is left of the duration is short.
+RENEWALS_PER_DURATION = 3
+RETRY_S = 1.0
+
+
+class Loss(StrEnum):
+    """How a lease was lost."""
+
+    STOLEN = "STOLEN"
+    NOT_RENEWED = "NOT RENEWED"
+    UNREACHABLE = "UNREACHABLE"
+
+
+class LeaseLostError(FencectlError):
+    """The lease is not certainly held any more; `loss` says how, `reason` by whom or since when."""
+
+    exit_code = ExitCode.LEASE_LOST
+
+    def __init__(self, loss: Loss, *, reason: str) -> None:
+        super().__init__(f"lease {loss.value}", reason=reason)
+        self.loss = loss
+
+
+@dataclass(slots=True)
+class _Acknowledged:
+    """When the last renewal that the server acknowledged was sent, on both clocks."""
+
+    boot_s: float
+    wall_at: datetime
+
+
+class Keeper:
+    """
+    Holds a lease that was just taken.
+
+    `lease` as the server answered it, `sent_s`/`sent_at`: when that request was sent. `door`: a connection of its
+    own, so that bulk traffic never delays a renewal.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        clock: Clock,
+        lease: Seen,
+        *,
+        holder: str,
+        duration_s: int,
+        sent_s: float,
+        sent_at: datetime,
+    ) -> None:
+        self.holder = holder
+        self.duration_s = duration_s
+        self.lease = lease
+        self._door = door
+        self._clock = clock
+        self._transitions = int(dig(lease.raw, "spec", "leaseTransitions") or 0)
+        self._lock = threading.Lock()
+        self._acknowledged = _Acknowledged(sent_s, sent_at)
+        self._stolen: str | None = None
+        self._expired = False
+        self._trouble: tuple[Loss, str] | None = None
+        self._stop = threading.Event()
+        self._thread: Thread | None = None
+
+    @property
+    def transitions(self) -> int:
+        """The fencing token: the lease's transitions when it was taken."""
+        return self._transitions
+
+    def start(self, threads: Threads) -> None:
+        """Begin to renew."""
+        self._thread = threads.start(self._keep, name="keeper")
+
+    def stop(self) -> None:
+        """Stop renewing, and wait for a renewal in flight: a release must not race with it."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(self._deadline_s() + RETRY_S)
+            self._thread = None
+
+    def held_for_s(self) -> float:
+        """For how many seconds more the lease is certainly held; 0 once it is lost."""
+        with self._lock:
+            if self._stolen is not None or self._expired:
+                return 0.0
+            acknowledged = self._acknowledged
+        by_boot = self._clock.monotonic_s() - acknowledged.boot_s
+        by_wall = (self._clock.wall() - acknowledged.wall_at).total_seconds()
+        # NB: a clock that was set back must not lengthen the lease; one that jumped ahead only costs a renewal.
+        left_s = self._loss_after_s() - max(by_boot, by_wall, 0.0)
+        if left_s <= 0:
+            # NB: for good. A process that slept past its time must not go on because a late renewal still passed.
+            with self._lock:
+                self._expired = True
+        return max(0.0, left_s)
+
+    def must_hold(self, for_s: float) -> None:
+        """
+        Prove that the lease is held for so long.
+
+        Raises LeaseLostError where it is lost, or would be before a write of that length has ended.
+        """
+        if self.held_for_s() > for_s:
+            return
+        with self._lock:
+            stolen, trouble = self._stolen, self._trouble
+        if stolen is not None:
+            raise LeaseLostError(Loss.STOLEN, reason=stolen)
+        loss, why = trouble or (Loss.NOT_RENEWED, "no renewal was acknowledged in time")
+        raise LeaseLostError(loss, reason=why)
+
+    def _loss_after_s(self) -> float:
+        return self.duration_s * 2 / 3
+
+    def _deadline_s(self) -> float:
+        return self.duration_s / RENEWALS_PER_DURATION
+
+    def _keep(self) -> None:
+        pause_s = self._deadline_s()
+        while not self._clock.wait(self._stop, pause_s):
+            pause_s = self._deadline_s() if self.renew() else RETRY_S
+            if self.held_for_s() == 0:
+                return
+
+    def renew(self) -> bool:
+        """Renew once; whether the server acknowledged it. Nothing is sent once the lease is lost."""
+        if self.held_for_s() == 0:
+            return False
+        sent_s, sent_at = self._clock.monotonic_s(), self._clock.wall()
+        patch = renew_lease(self.lease, holder=self.holder, transitions=self._transitions, at=sent_at)
+        # NB: shorter than the pause between renewals, or one that hangs would cost the next one too.
+        answer = send(self._door, patch, deadline_s=self._deadline_s() * 0.8)
+        match answer:
+            case Applied():
+                with self._lock:
+                    self._acknowledged = _Acknowledged(sent_s, sent_at)
+                    self._trouble = None
+                return True
+            case Refused(Why.GUARD | Why.GONE, _, detail):
+                self._look(detail)
+            case Refused(_, status, detail):
+                self._in_trouble(Loss.NOT_RENEWED, f"the API server refuses the renewal ({status}: {detail})")
+            case Unknown(detail):
+                self._in_trouble(Loss.UNREACHABLE, f"nobody answers: {detail}")
+        return False
+
+    def _look(self, detail: str) -> None:
+        """Read the lease after a refused renewal: somebody else's is final, our own is tried again."""
+        try:
+            found = self._door.get(self.lease.ref.path, deadline_s=self._deadline_s() / 2)
+        except NotReadableError as failure:
+            self._in_trouble(Loss.UNREACHABLE, failure.reason or failure.sentence)
+            return
+        if found.status == 404:
+            self._is_stolen("the lease was deleted")
+            return
+        if not found.ok:
+            self._in_trouble(Loss.NOT_RENEWED, f"the lease cannot be read ({found.status})")
+            return
+        raw: Raw = json.loads(found.body)
+        self._judge(raw, detail)
+
+    def _judge(self, raw: Raw, detail: str) -> None:
+        holder, transitions = dig(raw, "spec", "holderIdentity"), dig(raw, "spec", "leaseTransitions")
+        if dig(raw, "metadata", "uid") != self.lease.ref.uid:
+            self._is_stolen("the lease was deleted and made anew")
+        elif holder != self.holder or transitions != self._transitions:
+            whom = f"`{holder}`" if holder else "nobody"
+            self._is_stolen(f"{whom} holds it now (token {self._transitions} → {_number(transitions)})")
+        else:
+            self._in_trouble(Loss.NOT_RENEWED, f"the renewal was refused although the lease is ours: {detail}")
+
+    def _is_stolen(self, how: str) -> None:
+        with self._lock:
+            self._stolen = how
+
+    def _in_trouble(self, loss: Loss, why: str) -> None:
+        with self._lock:
+            self._trouble = (loss, why)
+
+
+def _number(value: Any) -> str:
+    return str(value) if isinstance(value, int) else "none"
