@@ -121,8 +121,10 @@ class Api:
         obj["metadata"] = _ordered_metadata(obj["metadata"])
         if options.dry_run:
             if self.storage.get(resource.key, name=target.key) is not None:
-                raise status.already_exists(resource.plural, group=resource.group, name=target.name)
+                raise self._exists(target)
             return obj
+        # NB: holds the place of the revision that the storage gives.
+        obj["metadata"] = _ordered_metadata({**obj["metadata"], "resourceVersion": "0"})
         if self.between:
             self.between(target, "create")
         # NB: a defaulted status is shown from the start, but stored with the first write that follows.
@@ -131,7 +133,15 @@ class Api:
         try:
             return self.storage.put(resource.key, name=target.key, expected=None, obj=obj)
         except RaceLost:
-            raise status.already_exists(resource.plural, group=resource.group, name=target.name) from None
+            raise self._exists(target) from None
+
+    def _exists(self, target: Target) -> status.StatusError:
+        resource = target.resource
+        refused = status.already_exists(resource.plural, group=resource.group, name=target.name)
+        present = self.storage.get(resource.key, name=target.key)
+        if present is not None and present["metadata"].get("deletionTimestamp"):
+            refused.message = f"object is being deleted: {refused.message}"
+        return refused
 
     def _uid(self) -> str:
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
@@ -333,11 +343,18 @@ class Api:
             if dry_run:
                 return new, False
             return self.storage.put(resource.key, name=target.key, expected=current, obj=new), False
+        shown = current
+        if resource.kind == "Pod":
+            since = metadata.get("deletionTimestamp") or self.now()
+            ended = {**metadata, "deletionTimestamp": since, "deletionGracePeriodSeconds": 0}
+            shown = {**current, "metadata": _ordered_metadata(ended)}
         if dry_run:
-            return current, True
+            return shown, True
         if resource.kind == "Namespace":
             return self._delete_namespace(target, current)
-        return self.storage.delete(resource.key, name=target.key, expected=current), True
+        gone = self.storage.delete(resource.key, name=target.key, expected=current)
+        version = gone["metadata"]["resourceVersion"]
+        return {**shown, "metadata": {**shown["metadata"], "resourceVersion": version}}, True
 
     def _grace_s(self, pod: Obj, asked_s: int | None) -> int:
         """Return how long a pod may take to end: no time where nothing runs."""

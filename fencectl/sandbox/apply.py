@@ -109,15 +109,11 @@ def remove_paths(shape: Type, value: Any, *, gone: Paths, kept: Paths) -> Any:
         return value
 
     def _walk_item(shape: Type, value: Any, path: Path) -> Any:
-        is_container = isinstance(value, dict | list) and value and shape.merge != "atomic"
-        if isinstance(value, list) and shape.merge not in ("map", "set"):
-            is_container = False
         if path in gone and path not in kept_prefixes:
-            if not is_container:
-                return _GONE
-            left = walk(shape, value, path)
-            return _GONE if not left else left
-        if not is_container:
+            return _GONE
+        if not isinstance(value, dict | list) or not value or shape.merge == "atomic":
+            return value
+        if isinstance(value, list) and shape.merge not in ("map", "set"):
             return value
         left = walk(shape, value, path)
         # NB: a container that is only implied by what was removed goes with it.

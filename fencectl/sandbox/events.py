@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fencectl.sandbox.gojson import Obj
 from fencectl.sandbox.resources import Resource, built_in_resources
 
@@ -16,6 +14,9 @@ _RENAMED = (
     ("deprecatedLastTimestamp", "lastTimestamp"),
     ("deprecatedCount", "count"),
 )
+
+
+_OMITTED = ("reportingController", "reportingInstance")
 
 
 class _AsEventsV1:
@@ -46,9 +47,5 @@ def as_seen(resource: Resource, obj: Obj) -> Obj:
     for theirs, ours in _RENAMED:
         if ours in out:
             out[theirs] = out.pop(ours)
-    return out
-
-
-def stored_resource(resource: Resource) -> Resource:
-    """Return the resource under which objects of this one are stored."""
-    return replace(as_events_v1.stored) if resource.alias_of else resource
+    # NB: core/v1 writes these even when they are empty, this version does not.
+    return {key: value for key, value in out.items() if value != "" or key not in _OMITTED}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fencectl.sandbox import status
-from fencectl.sandbox.api import Api, Target
+from fencectl.sandbox.api import Api, Target, check_preconditions
 from fencectl.sandbox.gojson import Obj
 from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.selectors import labels_of, selector_matcher
@@ -25,10 +25,14 @@ def budgets_of(api: Api, pod: Obj) -> list[Obj]:
 
 def evict(api: Api, target: Target, *, body: Any, dry_run: bool) -> Obj:
     """Evict a pod, unless a budget forbids it; returns the Status of a success."""
+    if ((body or {}).get("metadata") or {}).get("name") != target.name:
+        raise status.bad_request("name in URL does not match name in Eviction object")
     pod = api.storage.get(("", "pods"), name=target.key)
     if pod is None:
         raise target.not_found()
     options = (body or {}).get("deleteOptions") or {}
+    dry = dry_run or "All" in (options.get("dryRun") or ())
+    wanted = options.get("preconditions") or {}
     phase = pod.get("status", {}).get("phase")
     counted = phase not in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp")
     found = budgets_of(api, pod) if counted else []
@@ -36,12 +40,13 @@ def evict(api: Api, target: Target, *, body: Any, dry_run: bool) -> Obj:
         text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise status.StatusError(500, reason="", message=text)
     for budget in found:
-        _take(api, budget, pod, dry_run=dry_run)
-    dry = dry_run or "All" in (options.get("dryRun") or ())
+        _take(api, budget, pod, dry_run=dry)
+    check_preconditions(target, pod, wanted)
     if not dry:
         _mark(api, target)
+        # NB: the mark is a write of its own; what was asked for is the version before it.
+        wanted = {key: value for key, value in wanted.items() if key != "resourceVersion"}
     grace = options.get("gracePeriodSeconds")
-    wanted = options.get("preconditions") or {}
     api.delete(target, preconditions=wanted, dry_run=dry, grace_s=grace)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -91,13 +96,28 @@ def _take(api: Api, budget: Obj, pod: Obj, *, dry_run: bool) -> None:
         raise _refused(f"The disruption budget {name} needs {needed} healthy pods and has {have} currently")
     if dry_run:
         return
-    left = {
-        **state,
-        "disruptionsAllowed": state["disruptionsAllowed"] - 1,
-        "disruptedPods": {**(state.get("disruptedPods") or {}), pod["metadata"]["name"]: api.now()},
-    }
-    key = (budget["metadata"]["namespace"], name)
-    api.storage.put(_BUDGETS, name=key, expected=budget, obj={**budget, "status": left})
+    def used(current: Obj) -> Obj:
+        before = current.get("status") or {}
+        allowed = before["disruptionsAllowed"] - 1
+        condition = {
+            "type": "DisruptionAllowed",
+            "status": "True" if allowed else "False",
+            "observedGeneration": before.get("observedGeneration", 0),
+            "lastTransitionTime": api.now(),
+            "reason": "SufficientPods" if allowed else "InsufficientPods",
+            "message": "",
+        }
+        others = [item for item in before.get("conditions") or () if item["type"] != "DisruptionAllowed"]
+        left = {
+            **before,
+            "disruptionsAllowed": allowed,
+            "disruptedPods": {**(before.get("disruptedPods") or {}), pod["metadata"]["name"]: api.now()},
+            "conditions": [*others, condition],
+        }
+        return {**current, "status": left}
+
+    target = Target(api.resources.of("poddisruptionbudgets"), budget["metadata"]["namespace"], name)
+    api.update(target, change=used, options=WriteOptions(manager="kube-apiserver", subresource="status"))
 
 
 def _refused(text: str, *, retry_after_s: int = 0) -> status.StatusError:

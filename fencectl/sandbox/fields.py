@@ -115,6 +115,11 @@ def compare(shape: Type, old: Any, new: Any) -> Comparison:
                 everything(below, item, (*path, element), into)
 
     def walk(shape: Type, old: Any, new: Any, path: Path) -> None:
+        # NB: a null is an empty list or map here: only what is in it counts.
+        if old is None and isinstance(new, dict | list) and not _is_leaf(shape, new):
+            old = type(new)()
+        elif new is None and isinstance(old, dict | list) and not _is_leaf(shape, old):
+            new = type(old)()
         if type(old) is not type(new) or _is_leaf(shape, new):
             # NB: False == 0 in Python, not in JSON.
             if old != new or type(old) is not type(new):

@@ -93,7 +93,8 @@ def track_update(
             base.sets[other] = base.sets[other] - taken - gone
     mine = (base.sets.get(key, frozenset()) - gone) | taken
     base.sets[key] = mine
-    if mine != before.get(key):
+    # NB: a write through `scale` leaves no time.
+    if mine != before.get(key) and key[3] != "scale":
         base.times[key] = now
     base.sets = {name: paths for name, paths in base.sets.items() if paths}
     _cap(base, now=now)

@@ -128,8 +128,6 @@ def read_action(request: Request) -> Action:
     subresource = "/".join(rest[2:]) if len(rest) > 2 else ""
     if verb == "get" and not name:
         verb = "watch" if request.query.get("watch") in ("true", "1") else "list"
-    elif verb == "get" and request.query.get("watch") in ("true", "1"):
-        verb = "watch"
     elif verb == "delete" and not name:
         verb = "deletecollection"
     if rest[0] == "namespaces" and not group:

@@ -44,8 +44,6 @@ def prepare_for_create(resource: Resource, obj: Obj) -> Obj:
 
 def _normalised(resource: Resource, obj: Obj) -> Obj:
     """Do what a kind does to its objects at every write."""
-    if resource.kind == "Secret":
-        return _secret(obj)
     if resource.kind == "Lease":
         # NB: both are dropped unless a feature is on that is off by default.
         spec = {key: value for key, value in (obj.get("spec") or {}).items() if key not in ("strategy", "preferredHolder")}
@@ -60,12 +58,7 @@ def _namespace(obj: Obj) -> Obj:
 
 
 def _pod(obj: Obj) -> Obj:
-    spec = {**_pod_spec(obj.get("spec") or {}), "enableServiceLinks": True}
-    spec |= {"preemptionPolicy": "PreemptLowerPriority", "priority": 0}
-    return {**obj, "spec": {**spec, **{key: obj["spec"][key] for key in spec if key in _PLAIN_POD and key in obj["spec"]}}}
-
-
-_PLAIN_POD = ("enableServiceLinks", "preemptionPolicy", "priority")
+    return {**obj, "spec": {"enableServiceLinks": True, **_pod_spec(obj.get("spec") or {})}}
 
 
 def _pod_spec(given: Obj) -> Obj:
@@ -118,10 +111,6 @@ def _secret(obj: Obj) -> Obj:
     return out
 
 
-def _secret_type(obj: Obj) -> Obj:
-    return {**obj, "type": obj.get("type") or "Opaque"}
-
-
 def _with_template(obj: Obj, **defaults: Any) -> Obj:
     spec = {**defaults, **(obj.get("spec") or {})}
     template = spec.get("template") or {}
@@ -143,12 +132,14 @@ def _stateful_set(obj: Obj) -> Obj:
     retention = {"whenDeleted": "Retain", "whenScaled": "Retain"}
     out["spec"].setdefault("persistentVolumeClaimRetentionPolicy", retention)
     if not out["spec"].get("updateStrategy"):
-        out["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+        out["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 1}}
     return out
 
 
 def _daemon_set(obj: Obj) -> Obj:
     out = _with_template(obj, revisionHistoryLimit=10)
+    annotations = {"deprecated.daemonset.template.generation": "1", **(out["metadata"].get("annotations") or {})}
+    out["metadata"] = {**out["metadata"], "annotations": annotations}
     if not out["spec"].get("updateStrategy"):
         out["spec"]["updateStrategy"] = {
             "type": "RollingUpdate",
@@ -195,7 +186,7 @@ _DEFAULTS: dict[str, Callable[[Obj], Obj]] = {
     "Node": _node,
     "Namespace": _namespace,
     "Pod": _pod,
-    "Secret": _secret_type,
+    "Secret": _secret,
     "Deployment": _deployment,
     "StatefulSet": _stateful_set,
     "DaemonSet": _daemon_set,

@@ -35,7 +35,7 @@ Secret apiVersion s; kind s; metadata ObjectMeta; immutable b *; data {s}; strin
 ServiceAccount apiVersion s; kind s; metadata ObjectMeta; secrets [ObjectReference] @map:name ~name; imagePullSecrets [LocalObjectReference] ~name; automountServiceAccountToken b *
 EventSource component s; host s
 EventSeries count i; lastObservedTime M
-Event apiVersion s; kind s; metadata ObjectMeta; involvedObject ObjectReference; reason s; message s; source EventSource; firstTimestamp T !; lastTimestamp T !; count i; type s; eventTime M !; series EventSeries *; action s; related ObjectReference *; reportingComponent s !; reportingInstance s !
+Event apiVersion s; kind s; metadata ObjectMeta; involvedObject ObjectReference @atomic; reason s; message s; source EventSource; firstTimestamp T !; lastTimestamp T !; count i; type s; eventTime M !; series EventSeries *; action s; related ObjectReference *; reportingComponent s !; reportingInstance s !
 ServicePort name s; protocol s ="TCP"; appProtocol s *; port i !; targetPort x; nodePort i
 ServiceSpec ports [ServicePort] @map:port,protocol ~port; selector {s}; clusterIP s; clusterIPs [s]; type s; externalIPs [s]; sessionAffinity s; externalName s; ipFamilies [s]; ipFamilyPolicy s *; internalTrafficPolicy s *; publishNotReadyAddresses b; ...
 Service apiVersion s; kind s; metadata ObjectMeta; spec ServiceSpec; status any !
@@ -46,7 +46,7 @@ ResourceRequirements limits {q}; requests {q}; claims [any]
 Container name s !; image s; command [s]; args [s]; workingDir s; ports [ContainerPort] @map:containerPort,protocol ~containerPort; envFrom [any]; env [EnvVar] @map:name ~name; resources ResourceRequirements; resizePolicy [any]; restartPolicy s *; volumeMounts [VolumeMount] @map:mountPath ~mountPath; volumeDevices [any]; livenessProbe any *; readinessProbe any *; startupProbe any *; lifecycle any *; terminationMessagePath s; terminationMessagePolicy s; imagePullPolicy s; securityContext any *; stdin b; stdinOnce b; tty b
 Volume name s !; ...
 Toleration key s; operator s; value s; effect s; tolerationSeconds l *
-PodSpec volumes [Volume] @map:name ~name ~!; initContainers [Container] @map:name ~name; containers [Container] @map:name ~name !; ephemeralContainers [Container] @map:name ~name; restartPolicy s; terminationGracePeriodSeconds l *; activeDeadlineSeconds l *; dnsPolicy s; nodeSelector {s}; serviceAccountName s; serviceAccount s; automountServiceAccountToken b *; nodeName s; hostNetwork b; hostPID b; hostIPC b; securityContext any *; imagePullSecrets [LocalObjectReference] @map:name ~name; hostname s; subdomain s; affinity any *; schedulerName s; tolerations [Toleration]; priorityClassName s; priority i *; enableServiceLinks b *; preemptionPolicy s *; ...
+PodSpec volumes [Volume] @map:name ~name ~!; initContainers [Container] @map:name ~name; containers [Container] @map:name ~name !; ephemeralContainers [Container] @map:name ~name; restartPolicy s; terminationGracePeriodSeconds l *; activeDeadlineSeconds l *; dnsPolicy s; nodeSelector {s}; serviceAccountName s; serviceAccount s; automountServiceAccountToken b *; nodeName s; hostNetwork b; hostPID b; hostIPC b; securityContext any *; imagePullSecrets [LocalObjectReference] @map:name ~name; hostname s; subdomain s; affinity any *; schedulerName s; tolerations [Toleration]; priorityClassName s; priority i *; enableServiceLinks b *; preemptionPolicy s *; runtimeClassName s *; overhead {q}; readinessGates [any]; dnsConfig any *; hostAliases [any] ~ip; shareProcessNamespace b *; setHostnameAsFQDN b *; os any *; hostUsers b *; schedulingGates [any]; resourceClaims [any] ~name; resources any *; topologySpreadConstraints [any]; hostnameOverride s *; workloadRef any *; schedulingGroup any *
 PodCondition type s !; observedGeneration l; status s !; lastProbeTime T !; lastTransitionTime T !; reason s; message s
 PodStatus observedGeneration l; phase s; conditions [PodCondition] @map:type ~type; message s; reason s; nominatedNodeName s; hostIP s; hostIPs [any]; podIP s; podIPs [any] @map:ip ~ip; startTime T *; initContainerStatuses [any]; containerStatuses [any]; qosClass s; ...
 Pod apiVersion s; kind s; metadata ObjectMeta; spec PodSpec; status PodStatus
@@ -78,7 +78,7 @@ PodDisruptionBudget apiVersion s; kind s; metadata ObjectMeta; spec PodDisruptio
 LeaseSpec holderIdentity s *; leaseDurationSeconds i *; acquireTime M *; renewTime M *; leaseTransitions i *; strategy s *; preferredHolder s *
 Lease apiVersion s; kind s; metadata ObjectMeta; spec LeaseSpec
 EventV1Series count i !; lastObservedTime M !
-EventV1 apiVersion s; kind s; metadata ObjectMeta; eventTime M !; series EventV1Series *; reportingController s; reportingInstance s; action s; reason s; regarding ObjectReference; related ObjectReference *; note s; type s; deprecatedSource EventSource; deprecatedFirstTimestamp T !; deprecatedLastTimestamp T !; deprecatedCount i
+EventV1 apiVersion s; kind s; metadata ObjectMeta; eventTime M !; series EventV1Series *; reportingController s; reportingInstance s; action s; reason s; regarding ObjectReference @atomic; related ObjectReference *; note s; type s; deprecatedSource EventSource; deprecatedFirstTimestamp T !; deprecatedLastTimestamp T !; deprecatedCount i
 ControllerRevision apiVersion s; kind s; metadata ObjectMeta; data any; revision l !
 """
 

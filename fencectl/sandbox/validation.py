@@ -63,6 +63,8 @@ def validate(resource: Resource, obj: Obj, *, subresource: str = "") -> list[Cau
     causes = _metadata(resource, obj["metadata"])
     if resource.kind == "Lease":
         causes += _lease(obj.get("spec") or {})
+    if resource.kind == "Pod" and not (obj.get("spec") or {}).get("containers"):
+        causes.append(Cause("FieldValueRequired", "Required value", "spec.containers"))
     if resource.custom:
         causes += _custom(resource, obj, subresource=subresource)
     return causes

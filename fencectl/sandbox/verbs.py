@@ -151,8 +151,6 @@ class Verbs:
         form = self._form(request, resource, is_watch=True)
         options = read_list_options(request.query)
         matches = options.matcher(resource)
-        if target.name:
-            matches = _named(matches, target.name)
         _check_initial_events(options.initial_events, options.match)
         clock = self._api.clock
         ends = clock.monotonic_s() + options.timeout_s if options.timeout_s else None
@@ -204,8 +202,14 @@ class Verbs:
         def bound(pod: Obj) -> Obj:
             if pod.get("spec", {}).get("nodeName"):
                 name = pod["spec"]["nodeName"]
-                raise target.conflict(f"pod {target.name} is already assigned to node {quote(name)}")
-            condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._api.now()}
+                why = f"pod {target.name} is already assigned to node {quote(name)}"
+                raise status.conflict("pods/binding", group="", name=target.name, why=why)
+            condition = {
+                "type": "PodScheduled",
+                "status": "True",
+                "lastProbeTime": None,
+                "lastTransitionTime": self._api.now(),
+            }
             state = {**pod.get("status", {})}
             state["conditions"] = [*(state.get("conditions") or ()), condition]
             return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": state}
@@ -328,14 +332,27 @@ NOT_READY: Obj = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 def admitted(resource: Resource, sent: Obj) -> Obj:
-    """Do what admission does to a new object: a node starts with the taint that it is not ready yet."""
+    """Do what admission does to a new object: a node is not ready yet, a pod has an account and tolerations."""
+    spec = sent.get("spec") or {}
+    if resource.kind == "Pod":
+        return {**sent, "spec": _admitted_pod(spec)}
     if resource.kind != "Node":
         return sent
-    spec = sent.get("spec") or {}
     taints = spec.get("taints") or []
     if not isinstance(taints, list) or NOT_READY in taints:
         return sent
     return {**sent, "spec": {**spec, "taints": [*taints, NOT_READY]}}
+
+
+def _admitted_pod(spec: Obj) -> Obj:
+    tolerations = [
+        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for key in ("not-ready", "unreachable")
+    ]
+    account = spec.get("serviceAccountName") or "default"
+    added = {"serviceAccountName": account, "serviceAccount": account}
+    added |= {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
+    return {**added, **spec, "tolerations": [*(spec.get("tolerations") or ()), *tolerations]}
 
 
 def _key(resource: Resource) -> tuple[str, str]:
@@ -349,10 +366,6 @@ def _stored_as(resource: Resource) -> Resource:
 def _without_type(obj: Obj) -> Obj:
     """Drop kind and apiVersion, which items of a built-in list do not have."""
     return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
-
-
-def _named(matches: Callable[[Obj], bool], name: str) -> Callable[[Obj], bool]:
-    return lambda obj: obj["metadata"]["name"] == name and matches(obj)
 
 
 def _check_kind(resource: Resource, sent: Obj, *, raw: bytes, known: set[tuple[str, str]]) -> None:
@@ -386,10 +399,11 @@ def _check_kind(resource: Resource, sent: Obj, *, raw: bytes, known: set[tuple[s
 
 
 def _check_initial_events(wanted: bool, match: str) -> None:
+    why = ""
     if wanted and match != "NotOlderThan":
-        cause = status.Cause(
-            "FieldValueForbidden",
-            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            "resourceVersionMatch",
-        )
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    elif match and not wanted:
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+    if why:
+        cause = status.Cause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch")
         raise status.invalid("ListOptions", group="meta.k8s.io", name="", causes=[cause])

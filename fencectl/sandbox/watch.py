@@ -61,7 +61,7 @@ class WatchStream:
         if due or not self._last_s:
             self._last_s = now_s
         timed_out = self.ends_at_s is not None and now_s >= self.ends_at_s
-        if self.bookmarks and (timed_out or now_s - self._last_s >= BOOKMARK_EVERY_S):
+        if self.bookmarks and not timed_out and now_s - self._last_s >= BOOKMARK_EVERY_S:
             self._last_s = now_s
             due.append(self._bookmark())
         self.ended = timed_out
