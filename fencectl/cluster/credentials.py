@@ -142,10 +142,15 @@ class WithKeyPair:
         return self._source.renew(Ticket(refused.authorization), wait_s=wait_s) or changed
 
 
+def fits_a_header(token: str) -> bool:
+    """Return whether a token can stand in a header; else http.client would raise, with the token in its text."""
+    return token.isascii() and token.isprintable()
+
+
 def bearer(token: str, *, whose: str) -> str:
     """Return the header's value; a token that cannot stand in a header is refused without quoting it."""
-    if not token.isascii() or not token.isprintable():
-        raise UsageError(f"the token of {whose} holds a character that no HTTP header can carry")
+    if not fits_a_header(token):
+        raise CredentialsMissing(f"the token of {whose} holds a character that no HTTP header can carry")
     return f"Bearer {token}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from fencectl.core.errors import NotReadableError
+from fencectl.core.errors import FencectlError, NotReadableError
 
 
 class Kind(StrEnum):
@@ -96,7 +96,7 @@ class AnswerTooLarge(NotReadableError):  # noqa: N818
 class NoAnswer(NotReadableError):  # noqa: N818
     """A write was not answered. `sent` False: certainly not sent; True: it may have been applied."""
 
-    def __init__(self, cause: NotReadableError, *, sent: bool) -> None:
+    def __init__(self, cause: FencectlError, *, sent: bool) -> None:
         super().__init__(cause.sentence, reason=cause.reason, hint=cause.hint)
         self.cause = cause
         self.sent = sent

@@ -21,6 +21,7 @@ from fencectl.cluster.credentials import (
     WithKeyPair,
     basic,
     bearer,
+    fits_a_header,
     impersonation_headers,
     os_reason,
     read_file,
@@ -85,9 +86,9 @@ def check_user(user: UserEntry) -> None:
     by_password = bool(user.username or user.password)
     if by_password and (user.token or user.token_file):
         raise UsageError(f"{whose} has a token and a password: keep one")
-    if user.token:
-        bearer(user.token, whose=whose)
-    elif user.token_file:
+    if not fits_a_header(user.token):
+        raise UsageError(f"the token of {whose} holds a character that no HTTP header can carry")
+    if user.token_file and not user.token:
         _readable(user.token_file, f"the token file of {whose}")
     if _has_certificate(user):
         _check_certificate(user, whose)

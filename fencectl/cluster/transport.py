@@ -32,7 +32,7 @@ from fencectl.cluster.failures import (
 from fencectl.cluster.inflate import Inflate, TooMuch
 from fencectl.cluster.ports import Query
 from fencectl.cluster.wire import Wire
-from fencectl.core.errors import NotReadableError
+from fencectl.core.errors import NotReadableError, UsageError
 
 if TYPE_CHECKING:
     import ssl
@@ -210,8 +210,8 @@ class Transport:
             raise NoAnswer(self._unreachable(error, call, tries=1), sent=error.sent) from None
         except AnswerTooLarge as error:
             raise NoAnswer(error, sent=True) from None
-        except NotReadableError as error:
-            # No credentials, or refused ones: nothing was done.
+        except (NotReadableError, UsageError) as error:
+            # No credentials, refused ones, or ones that cannot be used: nothing was done.
             raise NoAnswer(error, sent=False) from None
 
     def _call(

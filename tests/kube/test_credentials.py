@@ -64,6 +64,12 @@ def test_a_token_file_without_a_token_is_refused(desk: Desk, clock: FakeClock, c
     assert sentence.startswith(f"the token file {desk.home}/.kube/token ")
 
 
+def test_a_token_file_with_a_line_break_inside_is_refused(desk: Desk, clock: FakeClock) -> None:
+    """Two tokens in one file: nothing of them is sent or shown."""
+    desk.write(".kube/token", f"one\n{SECRET}\n")
+    assert "no HTTP header can carry" in failing(source_of(desk, clock, {"tokenFile": "token"})).sentence
+
+
 def jwt(clock: FakeClock, lasts_s: float, marker: str = "") -> str:
     claims = json.dumps({"exp": (clock.wall() + timedelta(seconds=lasts_s)).timestamp(), "n": marker, "x": "ÿ>?"})
     payload = base64.urlsafe_b64encode(claims.encode()).decode().rstrip("=")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -118,6 +120,21 @@ def test_a_client_certificate_logs_in(desk: Desk, real_cluster: RealCluster, by_
     write_config(desk, real_cluster, user)
     seen = both(desk)
     assert (seen["username"], sorted(seen["groups"])) == ("carla", ["dev", "ops", "system:authenticated"])
+
+
+def test_a_client_key_is_not_left_behind_where_there_is_no_memfd(
+    desk: Desk, real_cluster: RealCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere than on Linux it passes through a file that nobody else can read, and that is gone at once."""
+    monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.setattr(tempfile, "tempdir", str(desk.home / "tmp"))
+    (desk.home / "tmp").mkdir()
+    cert, key = real_cluster.client_certificate("carla", groups=["ops", "dev"])
+    answer = credential(clientCertificateData=cert.read_text(), clientKeyData=key.read_text())
+    desk.write("answer.json", answer)
+    write_config(desk, real_cluster, exec_entry(desk, f"cat {desk.home}/answer.json"))
+    assert both(desk)["username"] == "carla"
+    assert list((desk.home / "tmp").iterdir()) == []
 
 
 def test_a_certificate_by_data_with_its_key_by_file_logs_in(desk: Desk, real_cluster: RealCluster) -> None:

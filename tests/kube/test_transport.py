@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import threading
 import time
 import tracemalloc
@@ -20,12 +21,14 @@ from pathlib import Path
 import pytest
 
 from fencectl.cluster.answer import Answer, cut_message, read_refusal
+from fencectl.cluster.clock import SystemClock
+from fencectl.cluster.credentials import CredentialsMissing
 from fencectl.cluster.failures import AnswerTooLarge, Kind, NoAnswer, Unauthorised, Unreachable
 from fencectl.cluster.inflate import Inflate, TooMuch
 from fencectl.cluster.kubeconfig import Connection
 from fencectl.cluster.transport import Transport
 from fencectl.cluster.watching import StreamRefused
-from fencectl.core.errors import ExitCode
+from fencectl.core.errors import ExitCode, UsageError
 from tests.kube.support_kube import SECRET, Asked, Desk, FakeClock, Handler, LoopbackServer, Peer, Raw, config
 
 JSON_PATCH = "application/json-patch+json"
@@ -238,6 +241,37 @@ def test_nobody_listening_is_refused(desk: Desk, clock: FakeClock) -> None:
     with pytest.raises(Unreachable) as caught:
         transport.get("/")
     assert caught.value.reason == 'connection refused, 3 tries in 2s. This is not "no fence"'
+
+
+def test_a_name_server_that_says_nothing_is_left_in_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """getaddrinfo knows no time-out of its own."""
+    hold = threading.Event()
+    real = socket.getaddrinfo
+
+    def slow(host: str, *arguments: object, **options: object) -> object:
+        if not options.get("flags"):
+            hold.wait(20)
+        return real(host, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    transport = Transport(connection(desk, "http://api.invalid"))
+    with pytest.raises(Unreachable) as caught:
+        transport.get("/", deadline_s=0.2)
+    hold.set()
+    assert (caught.value.kind, caught.value.detail) == (Kind.TIMEOUT, "looking up api.invalid")
+
+
+def test_the_systems_clock_counts_on_and_waits() -> None:
+    """Aware and in UTC; a wait ends with its time, or with its event."""
+    clock = SystemClock()
+    before_s = clock.monotonic_s()
+    assert clock.wall().tzinfo is UTC
+    assert clock.wait(None, 0.001) is False
+    event = threading.Event()
+    assert clock.wait(event, -1) is False
+    event.set()
+    assert clock.wait(event, 20) is True
+    assert before_s < clock.monotonic_s() < before_s + 10
 
 
 def test_a_name_that_does_not_exist_is_not_asked_for_again(desk: Desk, clock: FakeClock) -> None:
@@ -477,6 +511,34 @@ def test_a_write_that_found_nobody_was_certainly_not_sent(desk: Desk, clock: Fak
         transport.send("PATCH", "/", body=b"[]", content_type=JSON_PATCH)
     assert caught.value.sent is False
     assert clock.waits == []
+
+
+def test_a_write_whose_answer_is_too_long_may_have_been_applied(desk: Desk) -> None:
+    """The server did something; what it said of it was not read."""
+    at = At(desk, lambda _, peer: peer.say(200, bytes(2_000)), largest_answer=1_000)
+    with at as transport, pytest.raises(NoAnswer) as caught:
+        transport.send("PATCH", "/", body=b"[]", content_type=JSON_PATCH)
+    assert caught.value.sent is True
+    assert isinstance(caught.value.cause, AnswerTooLarge)
+
+
+@pytest.mark.parametrize("certificate", [True, False])
+def test_a_write_without_usable_credentials_was_certainly_not_sent(
+    desk: Desk, clock: FakeClock, certificate: bool
+) -> None:
+    """No plugin, or a certificate that is none: nothing was dialled."""
+    plugin: Raw = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "./gone",
+        "interactiveMode": "Never",
+    }
+    user: Raw = {"client-certificate-data": "YQ==", "client-key-data": "YQ=="} if certificate else {"exec": plugin}
+    desk.write(".kube/config", config(user=user))
+    transport = desk.resolve().open(clock=clock)
+    with pytest.raises(NoAnswer) as caught:
+        transport.send("PATCH", "/", body=b"[]", content_type=JSON_PATCH)
+    assert caught.value.sent is False
+    assert isinstance(caught.value.cause, UsageError if certificate else CredentialsMissing)
 
 
 def test_a_write_that_is_throttled_is_not_repeated(desk: Desk, clock: FakeClock) -> None:
