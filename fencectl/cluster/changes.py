@@ -291,6 +291,10 @@ class _Watch:
                 stand()
                 watches.say(part)
                 watches.pause(self._pauses.next())
+            except AttributeError:
+                # NB: http.client stumbles over its own None when `stop` closes a connection that it waits on.
+                if not watches.stopped.is_set():
+                    raise
 
     def _list(self) -> str | None:
         query = self._followed.query

@@ -85,8 +85,11 @@ def allow(cluster: Cluster, *rules: dict[str, Any], namespace: str | None = None
             base = f"/apis/{group}/v1" if group else "/api/v1"
             within = where or ("/namespaces/default" if name else "")
             for resource in rule["resources"]:
-                path = f"{base}{within}/{resource}{name}"
-                wait_until(lambda path=path: cluster.request("GET", path, user="viewer").status != 403)
+                _wait_until_allowed(cluster, f"{base}{within}/{resource}{name}")
+
+
+def _wait_until_allowed(cluster: Cluster, path: str) -> None:
+    wait_until(lambda: cluster.request("GET", path, user="viewer").status != 403)
 
 
 def whats(found: Observation) -> list[str]:
