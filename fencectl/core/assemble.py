@@ -187,6 +187,7 @@ def _is_way_out(step: Step, open_lease: Found | None) -> bool:
 def _block(group: Group, judgement: Judgement, entries: tuple[FenceEntry, ...]) -> HolderBlock:
     journals = group.journals
     details = next((journal.details for journal in journals if journal.details), {})
+    lease = next((journal.lease for journal in journals if journal.lease), None)
     return HolderBlock(
         group.holder,
         judgement,
@@ -196,6 +197,9 @@ def _block(group: Group, judgement: Judgement, entries: tuple[FenceEntry, ...]) 
         server_url=next((j.server for j in journals if j.server), None),
         runner=next((j.runner for j in journals if j.runner), None),
         actor=text_or_none(details.get("actor")),
+        lease=(lease.namespace, lease.name) if lease else None,
+        lease_duration_s=lease.duration_s if lease else None,
+        key=group.key,
     )
 
 

@@ -113,8 +113,9 @@ class HolderBlock:
     """
     Everything that one holder (a run with its nested runs) holds, in release order.
 
-    `repository`, `workflow`, `actor`, `server_url`, `runner`, `revision`, `started_at`: from the journal where
-    it tells, hostile text until escaped.
+    `repository`, `workflow`, `actor`, `server_url`, `runner`: from the journal where it tells, hostile text until
+    escaped. `lease`, `lease_duration_s`: under which lease (namespace, name) it fenced, as its journals say.
+    `key`: what joins its fences.
     """
 
     holder: Holder
@@ -125,6 +126,9 @@ class HolderBlock:
     server_url: str | None = None
     runner: str | None = None
     actor: str | None = None
+    lease: tuple[str, str] | None = None
+    lease_duration_s: float | None = None
+    key: str = ""
 
     @property
     def title(self) -> str:

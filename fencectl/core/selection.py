@@ -132,7 +132,7 @@ def _block(report: FenceReport, holder: str | None, named: Sequence[FenceEntry])
     blocks = report.blocks
     # NB: where nothing is held at all, the named holder's fences are gone too; that is no misspelling.
     if holder is not None and blocks:
-        blocks = tuple(block for block in blocks if _is_called(block, holder))
+        blocks = tuple(block for block in blocks if is_called(block, holder))
         if not blocks:
             raise UsageError(f"no holder `{holder}` holds a fence on {report.label}", hint=_list(report))
     if named:
@@ -155,7 +155,8 @@ def _block(report: FenceReport, holder: str | None, named: Sequence[FenceEntry])
     return blocks[0]
 
 
-def _is_called(block: HolderBlock, holder: str) -> bool:
+def is_called(block: HolderBlock, holder: str) -> bool:
+    """Whether a holder goes by that name: its identity, `RUN.ATTEMPT`, or the text on one of its fences."""
     names = {block.holder.identity, block.holder.column}
     return holder in names or any(holder == entry.holder_text for entry in block.entries)
 

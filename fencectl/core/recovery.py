@@ -1,0 +1,242 @@
+"""
+What `recover` may release, decided from one report: whose fences, in which order, and why not.
+
+Only a holder that is dead (proven), or presumed dead where a person accepts that; only if every one of its fences
+can go; never over an incomplete report or a mark that nobody can read; never unattended over a hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fencectl.core.errors import FencectlError, NotReadableError, PersonNeededError, UsageError
+from fencectl.core.evidence import Strength, Verdict
+from fencectl.core.identity import parse_holder
+from fencectl.core.observation import Observation
+from fencectl.core.profiles import Profile, ProfileName
+from fencectl.core.refs import Seen, dig
+from fencectl.core.report import FenceEntry, FenceKind, FenceReport, HolderBlock
+from fencectl.core.selection import HeldLiveError, is_called
+
+WINDOW_S = 40.0
+"""At least so long is a lease watched: the API server may still execute a write of a dead client for 34 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """
+    What was asked for.
+
+    `holder`: an identity or `RUN.ATTEMPT`; None: the only dead one, or `every` one of them. `accept_presumed`: a
+    person's choice. `attended`: a person is asked before anything is written.
+    """
+
+    holder: str | None = None
+    every: bool = False
+    accept_presumed: bool = False
+    attended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTarget:
+    """
+    The lease under which a recovery runs.
+
+    `seen`: as observed, None where it does not exist. `dead_holder`: whom it is taken over from, None where it is
+    free. `entry`: its fence in the chain, None where the dead run does not hold it.
+    """
+
+    namespace: str
+    name: str
+    seen: Seen | None
+    dead_holder: str | None
+    entry: FenceEntry | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPlan:
+    """
+    One holder's recovery.
+
+    `key`: the run, as other fences name it. `going`: what is released, in order, without the lease. `kept`: what
+    is left alone. `lease`: None for a foreign profile whose lease is only one of the fences.
+    """
+
+    block: HolderBlock
+    going: tuple[FenceEntry, ...]
+    kept: tuple[FenceEntry, ...]
+    lease: LeaseTarget
+
+    @property
+    def key(self) -> str:
+        """What joins the fences of this run: for the default profile the identity of the outermost run."""
+        return self.block.key
+
+    @property
+    def total(self) -> int:
+        """How many fences this plan releases, the lease included where the run holds it."""
+        return len(self.going) + (self.lease.entry is not None)
+
+
+def plan_recovery(
+    report: FenceReport, observation: Observation, profile: Profile, wanted: Wanted
+) -> tuple[RecoveryPlan, ...]:
+    """
+    Decide; empty where nothing is held.
+
+    Raises NotReadableError (21), HeldLiveError (12), PersonNeededError (19) or UsageError (2); nothing is changed
+    then.
+    """
+    if not report.complete:
+        missing = report.unreadable[0]
+        raise NotReadableError(
+            f"nothing was released on {report.label}: {missing.what} could not be read",
+            reason=f"{missing.why}. An earlier fence may be hidden",
+        )
+    blocks = _chosen(report, wanted)
+    if not blocks:
+        return ()
+    if report.unowned:
+        first = report.unowned[0]
+        raise _refuse(report, f"{first.object.display} carries a mark that nobody can read", _why(first))
+    if report.holds and not wanted.attended:
+        hold = report.holds[0]
+        raise _refuse(report, f"a {hold.now} is in place", "; ".join(hold.notes) or None)
+    for block in blocks:
+        _must_be_dead(report, block, wanted)
+    # NB: a run whose lease is held by another dead run comes after it: that one's recovery frees the lease.
+    ordered = sorted(blocks, key=_holds_no_lease)
+    return tuple(_plan(report, block, observation, profile, ordered) for block in ordered)
+
+
+def _holds_no_lease(block: HolderBlock) -> bool:
+    return not any(entry.kind is FenceKind.LEASE for entry in block.entries)
+
+
+def _chosen(report: FenceReport, wanted: Wanted) -> tuple[HolderBlock, ...]:
+    if wanted.holder is not None:
+        found = tuple(block for block in report.blocks if is_called(block, wanted.holder))
+        if not found and report.blocks:
+            raise UsageError(
+                f"no holder `{wanted.holder}` holds a fence on {report.label}", hint=_list(report.blocks)
+            )
+        return found
+    dead = report.blocks_with(Verdict.DEAD)
+    if wanted.every or len(dead) == 1:
+        return dead or report.blocks
+    if dead:
+        raise UsageError(
+            f"{len(dead)} dead holders hold fences on {report.label}: pick one, or take --all", hint=_list(dead)
+        )
+    return report.blocks
+
+
+def _must_be_dead(report: FenceReport, block: HolderBlock, wanted: Wanted) -> None:
+    judgement = block.judgement
+    if judgement.verdict is Verdict.LIVE or judgement.fresh:
+        raise HeldLiveError(
+            f"nothing was released on {report.label}: {block.title} is alive"
+            if judgement.verdict is Verdict.LIVE
+            else f"nothing was released on {report.label}: {block.title} may be alive",
+            reason=judgement.because,
+        )
+    if judgement.verdict is Verdict.UNKNOWN:
+        hint = f"look for yourself: {judgement.check}" if judgement.check else None
+        raise _refuse(report, f"nobody has proven {block.title} dead", judgement.because, hint=hint)
+    if judgement.strength is Strength.PRESUMED and not wanted.accept_presumed:
+        raise _refuse(
+            report,
+            f"{block.title} is only presumed dead",
+            judgement.because,
+            hint="if you know that it is gone: --accept-presumed",
+        )
+
+
+def _plan(
+    report: FenceReport,
+    block: HolderBlock,
+    observation: Observation,
+    profile: Profile,
+    chosen: Sequence[HolderBlock],
+) -> RecoveryPlan:
+    kept = tuple(entry for entry in block.entries if entry.kept)
+    going = tuple(entry for entry in block.entries if not entry.kept)
+    stuck = next((entry for entry in going if entry.release is None), None)
+    if stuck is not None:
+        advice = stuck.refusal.advice[0] if stuck.refusal and stuck.refusal.advice else None
+        raise _refuse(report, f"{stuck.object.display} cannot be released", _why(stuck), hint=advice)
+    if profile.name is not ProfileName.FENCECTL:
+        lease = next((entry for entry in going if entry.kind is FenceKind.LEASE), None)
+        seen = _find(observation, *profile.lease)
+        target = LeaseTarget(*profile.lease, seen, lease.holder_text if lease else None, lease)
+        return RecoveryPlan(block, tuple(entry for entry in going if entry is not lease), kept, target)
+    lease = next((entry for entry in going if entry.kind is FenceKind.LEASE), None)
+    target = _lease_target(report, block, lease, observation, profile, chosen)
+    return RecoveryPlan(block, tuple(entry for entry in going if entry is not lease), kept, target)
+
+
+def _lease_target(
+    report: FenceReport,
+    block: HolderBlock,
+    entry: FenceEntry | None,
+    observation: Observation,
+    profile: Profile,
+    chosen: Sequence[HolderBlock],
+) -> LeaseTarget:
+    if entry is not None:
+        namespace, name = entry.object.namespace or "", entry.object.name
+        return LeaseTarget(namespace, name, Seen(entry.object, entry.raw), entry.holder_text, entry)
+    namespace, name = _lease_of(block, profile)
+    seen = _find(observation, namespace, name)
+    holder = dig(seen.raw, "spec", "holderIdentity") if seen is not None else None
+    if not holder:
+        return LeaseTarget(namespace, name, seen, None, None)
+    other = next((b for b in report.blocks if any(e.holder_text == holder for e in b.entries)), None)
+    who = parse_holder(str(holder)).title
+    if other is not None and other in chosen:
+        # NB: that one is recovered first, so the lease is free by then.
+        return LeaseTarget(namespace, name, seen, None, None)
+    if other is not None and other.judgement.strength is Strength.PROVEN:
+        raise _refuse(
+            report,
+            f"lease/{namespace}/{name} is held by {who}, which is dead too",
+            "its fences have to go first, since without the lease a deploy could start",
+            hint="--all releases both, in the right order",
+        )
+    raise HeldLiveError(
+        f"nothing was released on {report.label}: lease/{namespace}/{name} is held by {who}",
+        reason="it is not proven dead, and without the lease its deploy could start over a half-released chain",
+    )
+
+
+def _lease_of(block: HolderBlock, profile: Profile) -> tuple[str, str]:
+    return block.lease or profile.lease
+
+
+def _find(observation: Observation, namespace: str, name: str) -> Seen | None:
+    for seen in observation.leases:
+        if (seen.ref.namespace, seen.ref.name) == (namespace, name):
+            return seen
+    return None
+
+
+def window_s(plans: Sequence[RecoveryPlan], *, at_least_s: float = 0.0) -> float:
+    """How long the leases are watched: the longest duration on any, 40 s, or longer where that was asked for."""
+    durations = [dig(plan.lease.seen.raw, "spec", "leaseDurationSeconds") for plan in plans if plan.lease.seen]
+    # NB: capped as the heartbeat is, or an absurd duration would make every recovery wait for ever.
+    usable = [min(float(d), 300.0) for d in durations if isinstance(d, int) and not isinstance(d, bool)]
+    recorded = [plan.block.lease_duration_s or 0.0 for plan in plans]
+    return max([WINDOW_S, at_least_s, *usable, *(min(d, 300.0) for d in recorded)])
+
+
+def _why(entry: FenceEntry) -> str | None:
+    return entry.refusal.why if entry.refusal else None
+
+
+def _refuse(report: FenceReport, what: str, why: str | None, *, hint: str | None = None) -> FencectlError:
+    return PersonNeededError(f"nothing was released on {report.label}: {what}", reason=why, hint=hint)
+
+
+def _list(blocks: Sequence[HolderBlock]) -> str:
+    return "; ".join(f"--holder {block.holder.identity} ({block.judgement.words})" for block in blocks)

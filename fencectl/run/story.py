@@ -1,0 +1,112 @@
+"""What a recovery acts through, and what it tells; shared by that of our own fences and of another tool's."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from fencectl.cluster.clock import Clock
+from fencectl.core.answers import explain_refusal
+from fencectl.core.errors import FencectlError
+from fencectl.core.found import Found
+from fencectl.core.patches import GuardedPatch
+from fencectl.core.refs import ObjectRef, Seen, dig
+from fencectl.run.ports import Door, Threads
+
+# One release may take so long. The keeper must be able to vouch for that time before each one is sent.
+WRITE_S = 5.0
+# How often an unanswered release is sent again, and after which pause. Its guards make that harmless.
+TRIES = 3
+PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """
+    One line of the story, as it happens.
+
+    `result`: `released`, `already` (somebody lifted it meanwhile), `refused`, `freed`, `handed-back`, `taken`.
+    """
+
+    result: str
+    order: int
+    total: int
+    fence: str
+    detail: str
+    at: datetime
+
+
+@dataclass(slots=True)
+class Outcome:
+    """
+    What came of one recovery.
+
+    `stopped`: why it ended early; None when everything was released. `left`: fences still held. `wrote`: whether
+    anything was changed at all.
+    """
+
+    told: list[Told] = field(default_factory=list)
+    released: int = 0
+    left: list[str] = field(default_factory=list)
+    stopped: str | None = None
+    hint: str | None = None
+    wrote: bool = False
+    lease: str | None = None
+    alive: bool = False
+    forbidden: bool = False
+
+
+class StoppedError(FencectlError):
+    """The recovery cannot go on. `alive`: because somebody is alive; `forbidden`: because a right is missing."""
+
+    def __init__(self, sentence: str, *, alive: bool = False, forbidden: bool = False) -> None:
+        super().__init__(sentence)
+        self.alive = alive
+        self.forbidden = forbidden
+
+
+@dataclass(slots=True)
+class World:
+    """
+    What a recovery acts through.
+
+    `door` and `keeper_door`: two ways to the same cluster, so that a renewal never waits for a release. `sweep`:
+    look at everything again and give what is left of a run, by its key; raises NotReadableError where the look is
+    not whole. `stop`: set when a signal asks for an orderly end. `tell`: called with each step.
+    """
+
+    door: Door
+    keeper_door: Door
+    clock: Clock
+    threads: Threads
+    stop: threading.Event
+    tell: Callable[[Told], None]
+    sweep: Callable[[str], Sequence[Found]]
+
+
+def read(door: Door, ref: ObjectRef) -> Seen | None:
+    """
+    Read one object; None where it is gone, or is another one of the same name.
+
+    Raises StoppedError where the server does not show it, NotReadableError where nobody answers.
+    """
+    found = door.get(ref.path, deadline_s=WRITE_S)
+    if found.status == 404:
+        return None
+    if not found.ok:
+        raise StoppedError(f"{ref.display} cannot be read: the API server answers {found.status}")
+    raw = json.loads(found.body)
+    uid = str(dig(raw, "metadata", "uid"))
+    if ref.uid and uid != ref.uid:
+        return None
+    return Seen(ObjectRef(ref.api_version, ref.kind, ref.plural, ref.namespace, ref.name, uid), raw)
+
+
+def broken(door: Door, patch: GuardedPatch) -> str:
+    """Read a refused patch's object again, and name the guard that does not hold any more."""
+    seen = read(door, patch.target)
+    found = explain_refusal(patch, seen.raw if seen is not None else None)
+    return found.sentence if found else "the API server refuses, and nothing that was read has changed"
