@@ -57,9 +57,10 @@ class Judgement:
     """
     A verdict with the fact that decided it.
 
-    `because` is a sentence without a full stop. `fresh`: the heartbeat is younger than its duration, so no
-    command may be printed whatever else is known. `check`: the command that a person can run to see for
-    themselves, always with the attempt.
+    `because` is a sentence without a full stop. `fresh`: the heartbeat is younger than its duration, so no command
+    may be printed whatever else is known. `only_heartbeat`: everything else says dead, and only a heartbeat that is
+    fresh or tells no usable time keeps it from being so; watching it decides. `check`: the command that a person
+    can run to see for themselves, always with the attempt.
     """
 
     verdict: Verdict
@@ -67,6 +68,7 @@ class Judgement:
     because: str
     evidence: tuple[Evidence, ...] = ()
     fresh: bool = False
+    only_heartbeat: bool = False
     check: str | None = None
 
     @property

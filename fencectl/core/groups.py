@@ -140,7 +140,13 @@ def judge_group(group: Group, judging: Judging) -> Judgement:
     )
     if succession is not None and succession.fresh:
         return Judgement(
-            Verdict.UNKNOWN, None, succession.because, judgement.evidence, fresh=True, check=judgement.check
+            Verdict.UNKNOWN,
+            None,
+            f"{group.recoverer.title} was recovering it: {succession.because}" if group.recoverer else "",
+            (*judgement.evidence, *succession.evidence),
+            fresh=True,
+            only_heartbeat=succession.only_heartbeat and judgement.verdict is Verdict.DEAD,
+            check=judgement.check,
         )
     return judgement
 

@@ -79,6 +79,25 @@ class RecoveryPlan:
         return len(self.going) + (self.lease.entry is not None)
 
 
+def leases_to_watch(
+    report: FenceReport, profile: Profile, wanted: Wanted
+) -> tuple[tuple[HolderBlock, ...], tuple[tuple[str, str], ...]]:
+    """
+    Decide, from a first look, whether watching can lead anywhere: the holders in question, and their leases.
+
+    Raises as `plan_recovery` does where it cannot. A holder that only a fresh or unusable heartbeat keeps from
+    being dead goes on to be watched.
+    """
+    _must_be_whole(report)
+    blocks = _chosen(report, wanted)
+    if blocks:
+        _must_be_clear(report, wanted)
+    for block in blocks:
+        if not block.judgement.only_heartbeat:
+            _must_be_dead(report, block, wanted)
+    return blocks, tuple(dict.fromkeys(_lease_of(block, profile) for block in blocks))
+
+
 def plan_recovery(
     report: FenceReport, observation: Observation, profile: Profile, wanted: Wanted
 ) -> tuple[RecoveryPlan, ...]:
@@ -88,26 +107,34 @@ def plan_recovery(
     Raises NotReadableError (21), HeldLiveError (12), PersonNeededError (19) or UsageError (2); nothing is changed
     then.
     """
+    _must_be_whole(report)
+    blocks = _chosen(report, wanted)
+    if not blocks:
+        return ()
+    _must_be_clear(report, wanted)
+    for block in blocks:
+        _must_be_dead(report, block, wanted)
+    # NB: a run whose lease is held by another dead run comes after it: that one's recovery frees the lease.
+    ordered = sorted(blocks, key=_holds_no_lease)
+    return tuple(_plan(report, block, observation, profile, ordered) for block in ordered)
+
+
+def _must_be_whole(report: FenceReport) -> None:
     if not report.complete:
         missing = report.unreadable[0]
         raise NotReadableError(
             f"nothing was released on {report.label}: {missing.what} could not be read",
             reason=f"{missing.why}. An earlier fence may be hidden",
         )
-    blocks = _chosen(report, wanted)
-    if not blocks:
-        return ()
+
+
+def _must_be_clear(report: FenceReport, wanted: Wanted) -> None:
     if report.unowned:
         first = report.unowned[0]
         raise _refuse(report, f"{first.object.display} carries a mark that nobody can read", _why(first))
     if report.holds and not wanted.attended:
         hold = report.holds[0]
         raise _refuse(report, f"a {hold.now} is in place", "; ".join(hold.notes) or None)
-    for block in blocks:
-        _must_be_dead(report, block, wanted)
-    # NB: a run whose lease is held by another dead run comes after it: that one's recovery frees the lease.
-    ordered = sorted(blocks, key=_holds_no_lease)
-    return tuple(_plan(report, block, observation, profile, ordered) for block in ordered)
 
 
 def _holds_no_lease(block: HolderBlock) -> bool:
@@ -211,6 +238,10 @@ def _lease_target(
 
 
 def _lease_of(block: HolderBlock, profile: Profile) -> tuple[str, str]:
+    """The lease of a run: the one that it (or its recoverer) holds, else the one that its journals name."""
+    for entry in block.entries:
+        if entry.kind is FenceKind.LEASE:
+            return entry.object.namespace or "", entry.object.name
     return block.lease or profile.lease
 
 

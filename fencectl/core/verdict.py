@@ -53,8 +53,16 @@ def judge(facts: HolderFacts) -> Judgement:
         unchanged_for_s=facts.unchanged_for_s,
     )
     verdict, strength, because = _decide(facts, reading)
-    fresh = reading.pulse is Pulse.FRESH
-    return Judgement(verdict, strength, because, _evidence(facts, reading), fresh=fresh, check=facts.check)
+    against = _first_against(facts.evidence) is not None
+    return Judgement(
+        verdict,
+        strength,
+        because,
+        _evidence(facts, reading),
+        fresh=reading.pulse is Pulse.FRESH,
+        only_heartbeat=against and verdict is Verdict.UNKNOWN and reading.pulse in (Pulse.FRESH, Pulse.UNREADABLE),
+        check=facts.check,
+    )
 
 
 def _decide(facts: HolderFacts, reading: Reading) -> tuple[Verdict, Strength | None, str]:
