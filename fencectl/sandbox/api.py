@@ -20,8 +20,9 @@ from fencectl.sandbox.gojson import Obj, encode, quote
 from fencectl.sandbox.managers import ManagerKey, track_update
 from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.resources import Resource, ResourceTable
-from fencectl.sandbox.storage import ObjectName, RaceLost, Storage
+from fencectl.sandbox.storage import RaceLostError, Storage
 from fencectl.sandbox.strategy import default_object, prepare_for_create, prepare_for_update
+from fencectl.sandbox.targets import Target, check_preconditions, is_same, ordered_metadata, other_uid
 from fencectl.sandbox.validation import changed_identity, validate
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
@@ -29,25 +30,6 @@ _SHOWN_WHEN_DELETED = {"Pod", "Service", "ServiceAccount"}
 MAX_OBJECT_BYTES = 1_500_000
 # A change reads the present object and returns the new one, managers included when `tracked`.
 Change = Callable[[Obj], Obj]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One object of one resource."""
-
-    resource: Resource
-    namespace: str
-    name: str
-
-    @property
-    def key(self) -> ObjectName:
-        return (self.namespace, self.name)
-
-    def not_found(self) -> status.StatusError:
-        return status.not_found(self.resource.plural, group=self.resource.group, name=self.name)
-
-    def conflict(self, why: str) -> status.StatusError:
-        return status.conflict(self.resource.plural, group=self.resource.group, name=self.name, why=why)
 
 
 @dataclass(slots=True)
@@ -75,17 +57,13 @@ class Api:
         obj = self.decoded(resource, sent, options=options)
         return self._create(resource, namespace=namespace, obj=obj, options=options, managed=None)
 
-    def create_applied(
-        self, resource: Resource, *, namespace: str, obj: Obj, options: WriteOptions
-    ) -> Obj:
+    def create_applied(self, resource: Resource, *, namespace: str, obj: Obj, options: WriteOptions) -> Obj:
         """Create an object whose managers are already known (server-side apply)."""
         return self._create(
             resource, namespace=namespace, obj=obj, options=options, managed=obj["metadata"].get("managedFields")
         )
 
-    def _create(
-        self, resource: Resource, *, namespace: str, obj: Obj, options: WriteOptions, managed: Any
-    ) -> Obj:
+    def _create(self, resource: Resource, *, namespace: str, obj: Obj, options: WriteOptions, managed: Any) -> Obj:
         metadata = dict(obj.get("metadata") or {})
         if metadata.get("namespace", namespace) != namespace and resource.namespaced:
             raise status.bad_request(
@@ -118,13 +96,13 @@ class Api:
             obj = options.admit(resource, obj)
         self._check(resource, obj)
         self._check_namespace(target)
-        obj["metadata"] = _ordered_metadata(obj["metadata"])
+        obj["metadata"] = ordered_metadata(obj["metadata"])
         if options.dry_run:
             if self.storage.get(resource.key, name=target.key) is not None:
                 raise self._exists(target)
             return obj
         # NB: holds the place of the revision that the storage gives.
-        obj["metadata"] = _ordered_metadata({**obj["metadata"], "resourceVersion": "0"})
+        obj["metadata"] = ordered_metadata({**obj["metadata"], "resourceVersion": "0"})
         if self.between:
             self.between(target, "create")
         # NB: a defaulted status is shown from the start, but stored with the first write that follows.
@@ -132,7 +110,7 @@ class Api:
             self._unsettled.add(obj["metadata"]["uid"])
         try:
             return self.storage.put(resource.key, name=target.key, expected=None, obj=obj)
-        except RaceLost:
+        except RaceLostError:
             raise self._exists(target) from None
 
     def _exists(self, target: Target) -> status.StatusError:
@@ -164,7 +142,7 @@ class Api:
         if space["metadata"].get("deletionTimestamp"):
             resource = target.resource
             message = (
-                f'{status.qualified(resource.plural, resource.group)} {quote(target.name)} is forbidden: '
+                f"{status.qualified(resource.plural, resource.group)} {quote(target.name)} is forbidden: "
                 f"unable to create new content in namespace {target.namespace} because it is being terminated"
             )
             raise status.forbidden(message, name=target.name, group=resource.group, kind=resource.plural)
@@ -216,7 +194,7 @@ class Api:
                 return new
             try:
                 return self._store(target, current, new)
-            except RaceLost:
+            except RaceLostError:
                 continue
 
     def _changed(
@@ -229,9 +207,7 @@ class Api:
                 f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
             )
         if metadata.get("name") != target.name:
-            raise status.bad_request(
-                f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({target.name})"
-            )
+            raise target.other_name(metadata["name"])
         if resource.namespaced and metadata.get("namespace", target.namespace) != target.namespace:
             raise status.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
@@ -247,7 +223,7 @@ class Api:
         new = prepare_for_update(resource, old=current, new=new, subresource=options.subresource)
         self._check(resource, new, old=current, subresource=options.subresource)
         new["metadata"] = {
-            **_ordered_metadata(new["metadata"]),
+            **ordered_metadata(new["metadata"]),
             "resourceVersion": current["metadata"]["resourceVersion"],
         }
         return new
@@ -258,7 +234,9 @@ class Api:
         if given in ("", "0"):
             if not resource.unconditional_update:
                 cause = status.Cause(
-                    "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+                    "FieldValueInvalid",
+                    "Invalid value: 0: must be specified for an update",
+                    "metadata.resourceVersion",
                 )
                 raise status.invalid(resource.plural, group=resource.group, name=target.name, causes=[cause])
             return
@@ -276,7 +254,7 @@ class Api:
             gone = self.storage.delete(resource.key, name=target.key, expected=current)
             return {**new, "metadata": {**metadata, "resourceVersion": gone["metadata"]["resourceVersion"]}}
         unsettled = metadata["uid"] in self._unsettled
-        if not unsettled and _same(current, new):
+        if not unsettled and is_same(current, new):
             # NB: a change of nothing is not written: same revision, no event.
             return current
         self._unsettled.discard(metadata["uid"])
@@ -285,17 +263,13 @@ class Api:
     def _pod_stays(self, resource: Resource, metadata: Obj) -> bool:
         return resource.kind == "Pod" and bool(metadata.get("deletionGracePeriodSeconds"))
 
-    def put_or_create(
-        self, target: Target, *, sent: Obj, options: WriteOptions
-    ) -> tuple[Obj, bool]:
+    def put_or_create(self, target: Target, *, sent: Obj, options: WriteOptions) -> tuple[Obj, bool]:
         """PUT: update, or create where the kind allows it. Says whether it was created."""
         obj = self.decoded(target.resource, sent, options=options)
         present = self.storage.get(target.resource.key, name=target.key)
         if present is None and target.resource.create_on_update and not options.subresource:
             if obj["metadata"].get("name") != target.name:
-                raise status.bad_request(
-                    f"the name of the object ({obj['metadata'].get('name', '')}) does not match the name on the URL ({target.name})"
-                )
+                raise target.other_name(obj["metadata"].get("name", ""))
             if obj["metadata"].get("uid"):
                 raise other_uid(target, obj["metadata"]["uid"], "")
             # NB: a version that it carries says nothing about an object that is not there.
@@ -310,7 +284,12 @@ class Api:
     # -- delete
 
     def delete(
-        self, target: Target, *, preconditions: Mapping[str, str], dry_run: bool = False, grace_s: int | None = None
+        self,
+        target: Target,
+        *,
+        preconditions: Mapping[str, str],
+        dry_run: bool = False,
+        grace_s: int | None = None,
     ) -> tuple[Obj, bool]:
         """Delete an object, or mark it as being deleted. Says whether it is gone."""
         while True:
@@ -322,7 +301,7 @@ class Api:
                 self.between(target, "delete")
             try:
                 return self._delete(target, current, dry_run=dry_run, grace_s=grace_s)
-            except RaceLost:
+            except RaceLostError:
                 continue
 
     def _delete(self, target: Target, current: Obj, *, dry_run: bool, grace_s: int | None) -> tuple[Obj, bool]:
@@ -339,7 +318,7 @@ class Api:
             }
             if resource.has_generation:
                 marked["generation"] = int(metadata.get("generation", 0)) + 1
-            new = {**current, "metadata": _ordered_metadata(marked)}
+            new = {**current, "metadata": ordered_metadata(marked)}
             if dry_run:
                 return new, False
             return self.storage.put(resource.key, name=target.key, expected=current, obj=new), False
@@ -347,7 +326,7 @@ class Api:
         if resource.kind == "Pod":
             since = metadata.get("deletionTimestamp") or self.now()
             ended = {**metadata, "deletionTimestamp": since, "deletionGracePeriodSeconds": 0}
-            shown = {**current, "metadata": _ordered_metadata(ended)}
+            shown = {**current, "metadata": ordered_metadata(ended)}
         if dry_run:
             return shown, True
         if resource.kind == "Namespace":
@@ -387,59 +366,3 @@ class Api:
 
 def shows_object_when_deleted(resource: Resource) -> bool:
     return resource.kind in _SHOWN_WHEN_DELETED
-
-
-def check_preconditions(target: Target, current: Obj, wanted: Mapping[str, str]) -> None:
-    """Refuse a write that was meant for another object or another revision."""
-    metadata = current["metadata"]
-    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
-    if uid is not None and uid != metadata["uid"]:
-        why = (
-            f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']}). "
-            "The object might have been deleted and then recreated"
-        )
-    elif version is not None and version != metadata["resourceVersion"]:
-        why = (
-            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
-            f"({metadata['resourceVersion']}). The object might have been modified"
-        )
-    else:
-        return
-    # NB: here the real server names the kind, not the resource.
-    resource = target.resource
-    raise status.conflict(resource.kind, group=resource.group, name=target.name, why=why)
-
-
-def other_uid(target: Target, wanted: str, have: str) -> status.StatusError:
-    """Refuse a PUT whose body names another uid; the text is the storage's own."""
-    resource = target.resource
-    place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
-    space = f"{target.namespace}/" if target.namespace else ""
-    return target.conflict(
-        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{space}{target.name}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {have}"
-    )
-
-
-def _same(old: Obj, new: Obj) -> bool:
-    # NB: as text, because 0 == False in Python.
-    return old == new and encode(_sorted(old)) == encode(_sorted(new))
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    if isinstance(value, list):
-        return [_sorted(item) for item in value]
-    return value
-
-
-_ORDER = (
-    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
-    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
-    "managedFields",
-)  # fmt: skip
-
-
-def _ordered_metadata(metadata: Obj) -> Obj:
-    return {key: metadata[key] for key in _ORDER if metadata.get(key) not in (None, "", {}, [])}

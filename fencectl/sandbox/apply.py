@@ -1,6 +1,4 @@
-"""
-Server-side apply: merge by the schema, prune what this manager no longer applies, refuse conflicts.
-"""
+"""Server-side apply: merge by the schema, prune what this manager no longer applies, refuse conflicts."""
 
 from __future__ import annotations
 
@@ -32,7 +30,9 @@ def untyped(shape: Type, value: Any, *, path: str) -> list[str]:
         return [f"{where}expected string, got &value.valueUnstructured{{Value:{encode(value)}}}"]
     if shape.kind == "boolean" and not isinstance(value, bool):
         return [f"{where}expected boolean, got &{{{show(value)}}}"]
-    if shape.kind in ("int32", "int64", "number") and (isinstance(value, bool) or not isinstance(value, int | float)):
+    if shape.kind in ("int32", "int64", "number") and (
+        isinstance(value, bool) or not isinstance(value, int | float)
+    ):
         return [f"{where}expected numeric (int or float), got {kind_of(value)}"]
     if shape.kind in ("struct", "map"):
         if not isinstance(value, dict):
@@ -72,18 +72,17 @@ def merge_applied(shape: Type, live: Any, config: Any) -> Any:
             out[key] = merge_applied(below, live[key], value) if key in live else value
         return out
     if isinstance(live, list) and isinstance(config, list) and shape.merge in ("map", "set"):
-        assert shape.item is not None
         have = {item_key(shape, item): item for item in live}
         wanted = {item_key(shape, item): item for item in config}
         merged = [
-            merge_applied(shape.item, item, wanted[key]) if key in wanted else item for key, item in have.items()
+            merge_applied(shape.below, item, wanted[key]) if key in wanted else item for key, item in have.items()
         ]
         return merged + [item for key, item in wanted.items() if key not in have]
     return config
 
 
 def remove_paths(shape: Type, value: Any, *, gone: Paths, kept: Paths) -> Any:
-    """Take out the leaves in `gone`, and containers in `gone` that nobody in `kept` needs and that become empty."""
+    """Take out what is in `gone` unless somebody in `kept` needs it, and containers that become empty by it."""
     kept_prefixes = {path[:size] for path in kept for size in range(1, len(path) + 1)}
 
     def walk(shape: Type, value: Any, path: Path) -> Any:

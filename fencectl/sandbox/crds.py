@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fencectl.sandbox.api import Api, Target
+from fencectl.sandbox.api import Api
 from fencectl.sandbox.gojson import Obj, encode
 from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.resources import Resource, ResourceTable
 from fencectl.sandbox.schema import ANY, Field, Type, from_openapi
 from fencectl.sandbox.storage import Change, Storage
+from fencectl.sandbox.targets import Target
 from fencectl.sandbox.types_builtin import TYPES
 
 KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
@@ -32,9 +33,7 @@ def resources_of(crd: Obj) -> list[Resource]:
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()),
             subresources=tuple(sorted(version.get("subresources") or {})),
-            field_selectors=tuple(
-                item["jsonPath"].lstrip(".") for item in version.get("selectableFields") or ()
-            ),
+            field_selectors=tuple(item["jsonPath"].lstrip(".") for item in version.get("selectableFields") or ()),
             custom=True,
             has_rules="x-kubernetes-validations" in encode(version),
             has_generation=True,
@@ -82,8 +81,7 @@ def follow(storage: Storage, table: ResourceTable, api: Api) -> None:
         if change.resource != KEY:
             return
         if change.after is None:
-            assert change.before is not None
-            gone = resources_of(change.before)
+            gone = resources_of(change.shown)
             table.remove(gone)
             for resource in gone:
                 storage.drop(resource.key)

@@ -14,7 +14,7 @@ from typing import Any
 
 from fencectl.sandbox.gojson import Obj, kind_of, plain, quote
 from fencectl.sandbox.resources import OBJECT_META, Resource
-from fencectl.sandbox.schema import ANY, Type
+from fencectl.sandbox.schema import Type
 
 _GO_TYPES = {"string": "string", "boolean": "bool", "int32": "int32", "int64": "int64", "number": "float64"}
 _TIME = re.compile(r"^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?P<fraction>[.,]\d+)?(?P<zone>Z|[+-]\d\d:\d\d)$")
@@ -53,9 +53,9 @@ def _custom(resource: Resource, sent: Obj, *, unknown: list[str]) -> Obj:
     for key, value in sent.items():
         if key == "metadata":
             # NB: decoded on its own, so that errors name the path from here.
-            found: list[str] = []
-            out[key] = _struct(OBJECT_META, value, path="", unknown=found)
-            unknown += [f"metadata.{path}" for path in found]
+            not_known: list[str] = []
+            out[key] = _struct(OBJECT_META, value, path="", unknown=not_known)
+            unknown += [f"metadata.{path}" for path in not_known]
         elif key in ("apiVersion", "kind"):
             out[key] = value
         else:
@@ -164,10 +164,15 @@ def _value(shape: Type, value: Any, *, path: str, unknown: list[str], parent: st
         if not isinstance(value, dict):
             item = _GO_TYPES.get(shape.item.kind if shape.item else "", "interface {}")
             raise DecodeError(_mismatch(value, path=path, parent=parent, go_type=f"map[string]{item}"))
-        below = shape.item
-        assert below is not None
+        below = shape.below
         return {
-            key: _element(below, item, path=f"{path}.{key}" if below.kind == "struct" else path, unknown=unknown, parent=parent)
+            key: _element(
+                below,
+                item,
+                path=f"{path}.{key}" if below.kind == "struct" else path,
+                unknown=unknown,
+                parent=parent,
+            )
             # NB: sorted, as Go writes maps.
             for key, item in sorted(value.items())
         }
@@ -176,9 +181,14 @@ def _value(shape: Type, value: Any, *, path: str, unknown: list[str], parent: st
             item_type = shape.item
             inner = _GO_TYPES.get(item_type.kind, f"v1.{item_type.name}") if item_type else "interface {}"
             raise DecodeError(_mismatch(value, path=path, parent=parent, go_type=f"[]{inner}"))
-        assert shape.item is not None
         return [
-            _element(shape.item, item, path=f"{path}[{i}]" if shape.item.kind == "struct" else path, unknown=unknown, parent=parent)
+            _element(
+                shape.below,
+                item,
+                path=f"{path}[{i}]" if shape.below.kind == "struct" else path,
+                unknown=unknown,
+                parent=parent,
+            )
             for i, item in enumerate(value)
         ]
     return _scalar(kind, value, path=path, parent=parent)
@@ -228,18 +238,21 @@ def unconvertible(shape: Type, value: Any) -> str:
         except DecodeError as err:
             return str(err)
         return ""
-    if not isinstance(value, list if shape.kind == "list" else dict):
+    fits = isinstance(value, list) if shape.kind == "list" else isinstance(value, dict)
+    if not fits:
         have = {"array": "slice", "object": "map", "number": "int64"}.get(kind_of(value), kind_of(value))
         return f"cannot restore {'slice' if shape.kind == 'list' else shape.kind} from {have}"
     if shape.kind == "struct":
-        found = (unconvertible(known.type, value[name]) for name, known in shape.fields.items() if name in value)
-        return next(filter(None, found), "")
-    items = value.values() if isinstance(value, dict) else value
-    return next(filter(None, (unconvertible(shape.item or ANY, item) for item in items)), "")
+        pairs = [(known.type, value.get(name)) for name, known in shape.fields.items()]
+    else:
+        pairs = [(shape.below, item) for item in (value.values() if isinstance(value, dict) else value)]
+    return next(filter(None, (unconvertible(below, item) for below, item in pairs)), "")
 
 
 def _unconvertible_scalar(wanted: str, value: Any) -> str:
-    have = "bool" if isinstance(value, bool) else {str: "string", int: "int64", float: "float64"}.get(type(value), "")
+    have = (
+        "bool" if isinstance(value, bool) else {str: "string", int: "int64", float: "float64"}.get(type(value), "")
+    )
     if have == wanted or (have == "int64" and wanted in ("int32", "float64")):
         return ""
     # NB: what Go could convert in principle is refused in other words than what it could not.
@@ -296,7 +309,17 @@ def _unparsed(value: str) -> str:
 def _time_error(value: str, *, layout: str, rest: str, element: str = "") -> str:
     if not element:
         at = len(value) - len(rest)
-        element = {0: "2006", 4: "-", 5: "01", 7: "-", 8: "02", 10: "T", 11: "15", 13: ":", 14: "04", 16: ":", 17: "05"}.get(
-            at, "Z07:00"
-        )
-    return f'parsing time {quote(value)} as {quote(layout)}: cannot parse {quote(rest)} as {quote(element)}'
+        element = {
+            0: "2006",
+            4: "-",
+            5: "01",
+            7: "-",
+            8: "02",
+            10: "T",
+            11: "15",
+            13: ":",
+            14: "04",
+            16: ":",
+            17: "05",
+        }.get(at, "Z07:00")
+    return f"parsing time {quote(value)} as {quote(layout)}: cannot parse {quote(rest)} as {quote(element)}"

@@ -132,9 +132,7 @@ def aggregated(table: ResourceTable, *, core: bool) -> Obj:
         for version in versions:
             listed = resource_list(table, group=group, version=version)
             rows = listed["resources"] if listed else []
-            is_custom = any(
-                item.custom for item in table.all() if (item.group, item.version) == (group, version)
-            )
+            is_custom = any(item.custom for item in table.all() if (item.group, item.version) == (group, version))
             # NB: only custom kinds spell their own group and version out.
             own = (group, version) if is_custom else ("", "")
             spelled.append({"version": version, "resources": _nested(rows, own=own), "freshness": "Current"})

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from fencectl.sandbox import status
-from fencectl.sandbox.api import Api, Target, check_preconditions
+from fencectl.sandbox.api import Api
 from fencectl.sandbox.gojson import Obj
 from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.selectors import labels_of, selector_matcher
+from fencectl.sandbox.targets import Target, check_preconditions
 
 _BUDGETS = ("policy", "poddisruptionbudgets")
 
@@ -96,6 +97,7 @@ def _take(api: Api, budget: Obj, pod: Obj, *, dry_run: bool) -> None:
         raise _refused(f"The disruption budget {name} needs {needed} healthy pods and has {have} currently")
     if dry_run:
         return
+
     def used(current: Obj) -> Obj:
         before = current.get("status") or {}
         allowed = before["disruptionsAllowed"] - 1

@@ -109,7 +109,13 @@ class Faults:
         return fault
 
     def refuse(
-        self, *, status: int = 503, retry_after: int | None = None, body: Any = None, message: str = "", **match: Any
+        self,
+        *,
+        status: int = 503,
+        retry_after: int | None = None,
+        body: Any = None,
+        message: str = "",
+        **match: Any,
     ) -> Fault:
         """Answer with this status instead. `body`: an object, or text that is sent as plain text."""
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
@@ -182,9 +188,8 @@ class Faults:
         """Let the faults before a request strike; a response ends it."""
         kinds = ("refuse", "delay", "drop_before", "hang")
         for fault in self.strike(kinds, action=action, request=request, user=user):
-            if fault.kind == "refuse":
-                assert fault.response is not None
-                made = fault.response
+            made = fault.response
+            if made is not None:
                 return Response(made.status, dict(made.headers), made.body)
             if fault.kind == "drop_before":
                 return Response(drop=True)

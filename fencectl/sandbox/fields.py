@@ -37,10 +37,9 @@ def item_key(shape: Type, item: Any) -> str:
     """Return the path element of one item of a list that is merged."""
     if shape.merge == "set":
         return f"v:{encode(item)}"
-    assert shape.item is not None
     key = {}
     for name in shape.keys:
-        known = shape.item.fields.get(name)
+        known = shape.below.fields.get(name)
         value = item.get(name) if isinstance(item, dict) else None
         if value is None and known is not None:
             value = known.default
@@ -57,11 +56,10 @@ def children(shape: Type, value: Any) -> Iterator[tuple[str, Type, Any, bool]]:
                 known = shape.fields.get(key)
                 yield f"f:{key}", known.type if known else ANY, item, known is not None
             else:
-                yield f"f:{key}", (shape.item or ANY) if shape.kind == "map" else ANY, item, False
+                yield f"f:{key}", shape.below if shape.kind == "map" else ANY, item, False
     elif isinstance(value, list):
-        assert shape.item is not None
         for item in value:
-            yield item_key(shape, item), shape.item, item, False
+            yield item_key(shape, item), shape.below, item, False
 
 
 def field_set(shape: Type, value: Any) -> Paths:

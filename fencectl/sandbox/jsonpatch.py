@@ -3,7 +3,7 @@ JSON Patch as kube-apiserver applies it (json-patch v4, not RFC 6902 to the lett
 
 What differs from the RFC and matters to guards: a `test` compares the *bytes* of scalars with the Go-encoded
 document; `test … null` on a missing key passes; `replace` of a missing key acts as `add`; negative indexes
-count from the end. Whatever fails, the server's answer is the same text, so `PatchFailed` needs none.
+count from the end. Whatever fails, the server's answer is the same text, so `PatchFailedError` needs none.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MAX_OPERATIONS = 10_000
 MAX_COPY_BYTES = 3 * 1024 * 1024
 
 
-class PatchFailed(Exception):
+class PatchFailedError(Exception):
     """The patch cannot be applied to this document."""
 
 
-class NotAPatch(ValueError):
+class NotAPatchError(ValueError):
     """The body is JSON, but no list of operations."""
 
 
@@ -34,7 +34,8 @@ class Raw:
 
 
 _TOKEN = re.compile(
-    r'[ \t\r\n]*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<other>-?[0-9][-+0-9.eE]*|true|false|null)|(?P<mark>[\[\]{},:]))'
+    r'[ \t\r\n]*(?:(?P<string>"(?:[^"\\]|\\.)*")'
+    r"|(?P<other>-?[0-9][-+0-9.eE]*|true|false|null)|(?P<mark>[\[\]{},:]))"
 )
 
 
@@ -91,18 +92,17 @@ def read_patch(body: str) -> list[dict[str, Any]]:
     decode(body)
     patch = _parse(body)
     if not isinstance(patch, list):
-        raise NotAPatch(_not_a_patch(patch, go_type="[]handlers.jsonPatchOp"))
+        raise NotAPatchError(_not_a_patch(patch, go_type="[]handlers.jsonPatchOp"))
     for operation in patch:
         if not isinstance(operation, dict):
             if operation is None:
                 continue
-            raise NotAPatch(_not_a_patch(operation, go_type="handlers.jsonPatchOp"))
+            raise NotAPatchError(_not_a_patch(operation, go_type="handlers.jsonPatchOp"))
         for name in ("op", "path", "from"):
             given = operation.get(name)
             if given is not None and not (isinstance(given, Raw) and given.text.startswith('"')):
-                raise NotAPatch(
-                    f"json: cannot unmarshal {kind_of(resolve(given))} into Go struct field jsonPatchOp.{name} of type string"
-                )
+                place = f"Go struct field jsonPatchOp.{name} of type string"
+                raise NotAPatchError(f"json: cannot unmarshal {kind_of(resolve(given))} into {place}")
     return patch
 
 
@@ -128,9 +128,8 @@ def apply_patch(document: Obj, *, patch: list[dict[str, Any]]) -> Obj:
     for operation in patch:
         copied += _apply(target, operation or {})
         if copied > MAX_COPY_BYTES:
-            raise PatchFailed
-    done = resolve(target)
-    assert isinstance(done, dict)
+            raise PatchFailedError
+    done: Obj = resolve(target)
     return done
 
 
@@ -145,10 +144,8 @@ def _copy(value: Any) -> Any:
 def _text(operation: dict[str, Any], name: str) -> str:
     given = operation.get(name)
     if given is None:
-        raise PatchFailed
-    text = decode(given.text)
-    assert isinstance(text, str)
-    return text
+        raise PatchFailedError
+    return str(decode(given.text))
 
 
 def _apply(document: Any, operation: dict[str, Any]) -> int:
@@ -156,7 +153,7 @@ def _apply(document: Any, operation: dict[str, Any]) -> int:
     name = _text(operation, "op")
     value = operation.get("value")
     if name not in ("add", "remove", "replace", "move", "copy", "test"):
-        raise PatchFailed
+        raise PatchFailedError
     if name in ("move", "copy"):
         source, source_key = _find(document, _text(operation, "from"))
         moved = _get(source, source_key)
@@ -172,13 +169,13 @@ def _apply(document: Any, operation: dict[str, Any]) -> int:
     path = _text(operation, "path")
     if path == "" and name == "replace":
         if not isinstance(value, dict):
-            raise PatchFailed
+            raise PatchFailedError
         document.clear()
         document.update(_copy(value))
         return 0
     if path == "" and name == "test":
         if not _equal(document, value):
-            raise PatchFailed
+            raise PatchFailedError
         return 0
     where, key = _find(document, path)
     if name == "add":
@@ -189,7 +186,7 @@ def _apply(document: Any, operation: dict[str, Any]) -> int:
         _get(where, key)
         _set(where, key, _copy(value))
     elif not _equal(_get(where, key), value):
-        raise PatchFailed
+        raise PatchFailedError
     return 0
 
 
@@ -197,23 +194,23 @@ def _find(document: Any, path: str) -> tuple[Any, str]:
     """Return the container that holds the last part of `path`, and that part."""
     parts = path.split("/")
     if len(parts) < 2:
-        raise PatchFailed
+        raise PatchFailedError
     # NB: what stands before the first slash is ignored, as the server does.
     *above, key = [part.replace("~1", "/").replace("~0", "~") for part in parts[1:]]
     where = document
     for part in above:
         where = _get(where, part)
         if not isinstance(where, dict | list):
-            raise PatchFailed
+            raise PatchFailedError
     return where, key
 
 
 def _index(items: list[Any], key: str) -> int:
     if not re.fullmatch(r"[-+]?\d+", key):
-        raise PatchFailed
+        raise PatchFailedError
     index = int(key)
     if not -len(items) <= index < len(items):
-        raise PatchFailed
+        raise PatchFailedError
     return index
 
 
@@ -238,11 +235,11 @@ def _add(where: Any, key: str, value: Any) -> None:
         where.append(value)
         return
     if not re.fullmatch(r"[-+]?\d+", key):
-        raise PatchFailed
+        raise PatchFailedError
     index = int(key)
     size = len(where) + 1
     if not -size <= index < size:
-        raise PatchFailed
+        raise PatchFailedError
     where.insert(index if index >= 0 else index + size, value)
 
 
@@ -252,7 +249,7 @@ def _remove(where: Any, key: str) -> None:
     elif key in where:
         del where[key]
     else:
-        raise PatchFailed
+        raise PatchFailedError
 
 
 def _equal(have: Any, wanted: Any) -> bool:
@@ -270,4 +267,12 @@ def _bytes(value: Any) -> str:
     return value.text if isinstance(value, Raw) else encode(value)
 
 
-__all__ = ["MAX_OPERATIONS", "NotAPatch", "NotJsonError", "PatchFailed", "apply_patch", "read_patch", "unknown_members"]
+__all__ = [
+    "MAX_OPERATIONS",
+    "NotAPatchError",
+    "NotJsonError",
+    "PatchFailedError",
+    "apply_patch",
+    "read_patch",
+    "unknown_members",
+]

@@ -72,9 +72,7 @@ def reset_paths(resource: Resource, subresource: str) -> tuple[Path, ...]:
     return (("f:status",),) if "status" in resource.subresources else ()
 
 
-def track_update(
-    resource: Resource, *, live: Obj, new: Obj, key: ManagerKey, now: str, creating: bool
-) -> Obj:
+def track_update(resource: Resource, *, live: Obj, new: Obj, key: ManagerKey, now: str, creating: bool) -> Obj:
     """Return `new` with the entries that result from an update by `key`."""
     sent = new["metadata"].get("managedFields")
     if sent and all(not entry for entry in sent):
@@ -107,7 +105,9 @@ def _bare(obj: Obj) -> Obj:
 
 
 def _cap(managers: Managers, *, now: str) -> None:
-    updates = sorted((key for key in managers.sets if key[1] == "Update"), key=lambda key: managers.times.get(key, ""))
+    updates = sorted(
+        (key for key in managers.sets if key[1] == "Update"), key=lambda key: managers.times.get(key, "")
+    )
     excess = len(updates) - MAX_UPDATE_MANAGERS
     if excess <= 0:
         return

@@ -91,7 +91,8 @@ def _operations(resource: Resource, *, v3: bool) -> Obj:
     gvk = {"group": resource.group, "kind": resource.kind, "version": resource.version}
     names = ("dryRun", "fieldManager", "fieldValidation", "force")
     parameters = [
-        {"name": name, "in": "query", **({"schema": {"type": "string"}} if v3 else {"type": "string"})} for name in names
+        {"name": name, "in": "query", **({"schema": {"type": "string"}} if v3 else {"type": "string"})}
+        for name in names
     ]
     patch = {
         "operationId": f"patch{resource.group}{resource.version}{resource.kind}",

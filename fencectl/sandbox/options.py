@@ -32,7 +32,11 @@ def read_options(query: Mapping[str, str], *, user_agent: str, kind: str, is_app
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
         causes.append(
-            Cause("FieldValueNotSupported", f'Unsupported value: [{quote(dry_run)}]: supported values: "All"', "dryRun")
+            Cause(
+                "FieldValueNotSupported",
+                f'Unsupported value: [{quote(dry_run)}]: supported values: "All"',
+                "dryRun",
+            )
         )
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in ("Strict", "Warn", "Ignore"):
@@ -52,11 +56,9 @@ def read_options(query: Mapping[str, str], *, user_agent: str, kind: str, is_app
         causes.append(Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager"))
     force = query.get("force", "")
     if force and not is_apply:
-        causes.append(
-            Cause("FieldValueForbidden", "Forbidden: may not be specified for non-apply patch", "force")
-        )
+        causes.append(Cause("FieldValueForbidden", "Forbidden: may not be specified for non-apply patch", "force"))
     if force not in ("", "true", "false", "1", "0"):
-        raise bad_request(f'strconv.ParseBool: parsing {quote(force)}: invalid syntax')
+        raise bad_request(f"strconv.ParseBool: parsing {quote(force)}: invalid syntax")
     if causes:
         raise invalid(kind, group="meta.k8s.io", name="", causes=causes)
     if not manager:

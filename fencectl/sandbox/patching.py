@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from fencectl.sandbox import status
-from fencectl.sandbox.api import Api, Target
+from fencectl.sandbox.api import Api
 from fencectl.sandbox.apply import apply_config, untyped
 from fencectl.sandbox.decode import DecodeError, decode_object, unconvertible
 from fencectl.sandbox.gojson import NotJsonError, Obj, decode, duplicate_fields, encode, kind_of, quote, show
 from fencectl.sandbox.jsonpatch import (
     MAX_OPERATIONS,
-    NotAPatch,
-    PatchFailed,
+    NotAPatchError,
+    PatchFailedError,
     apply_patch,
     read_patch,
     unknown_members,
@@ -22,6 +22,7 @@ from fencectl.sandbox.mergepatch import merge
 from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.resources import Resource
 from fencectl.sandbox.strategic import merge_strategic
+from fencectl.sandbox.targets import Target
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -107,20 +108,23 @@ def unregistered(api_version: str, kind: str) -> str:
     )
 
 
+def _no_map(value: Any) -> str:
+    return f"json: cannot unmarshal {kind_of(value)} into Go value of type map[string]interface {{}}"
+
+
 def _json_change(text: str, resource: Resource, *, options: WriteOptions) -> Callable[[Obj], Obj]:
     def change(current: Obj) -> Obj:
         # NB: the patch is looked at only when the object was found, so a bad patch for nothing is a 404.
         try:
             patch = read_patch(text)
-        except NotAPatch as err:
+        except NotAPatchError as err:
             raise status.bad_request(f"error decoding patch: {err}") from err
         if len(patch) > MAX_OPERATIONS:
-            raise status.too_large(
-                f"Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
-            )
+            limit = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+            raise status.too_large(f"Request entity too large: {limit}")
         try:
             patched = apply_patch(current, patch=patch)
-        except PatchFailed:
+        except PatchFailedError:
             raise status.patch_refused() from None
         found = unknown_members(patch) if options.validation != "Ignore" else []
         return _finish(resource, patched, shown=lambda: quote(encode(patched)), found=found, options=options)
@@ -131,9 +135,7 @@ def _json_change(text: str, resource: Resource, *, options: WriteOptions) -> Cal
 def _merge_change(text: str, decoded: Any, resource: Resource, *, options: WriteOptions) -> Callable[[Obj], Obj]:
     def change(current: Obj) -> Obj:
         if not isinstance(decoded, dict):
-            raise status.bad_request(
-                f"error decoding patch: json: cannot unmarshal {kind_of(decoded)} into Go value of type map[string]interface {{}}"
-            )
+            raise status.bad_request(f"error decoding patch: {_no_map(decoded)}")
         patched = merge(current, decoded)
         found = [f"duplicate field {quote(path)}" for path in duplicate_fields(text)]
         return _finish(resource, patched, shown=lambda: quote(encode(patched)), found=found, options=options)
@@ -144,9 +146,7 @@ def _merge_change(text: str, decoded: Any, resource: Resource, *, options: Write
 def _strategic_change(decoded: Any, resource: Resource, *, options: WriteOptions) -> Callable[[Obj], Obj]:
     def change(current: Obj) -> Obj:
         if not isinstance(decoded, dict):
-            raise status.bad_request(
-                f"json: cannot unmarshal {kind_of(decoded)} into Go value of type map[string]interface {{}}"
-            )
+            raise status.bad_request(_no_map(decoded))
         patched = merge_strategic(resource.type, current, decoded)
         wrong = unconvertible(resource.type, patched)
         if wrong:
@@ -174,9 +174,8 @@ def _apply(api: Api, target: Target, text: str, *, options: WriteOptions) -> tup
     resource = target.resource
     config = read_yaml(text)
     if not isinstance(config, dict):
-        raise status.bad_request(
-            f"error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind_of(config)} into Go value of type map[string]interface {{}}"
-        )
+        where = "error decoding patch: error unmarshaling JSON: while decoding JSON"
+        raise status.bad_request(f"{where}: {_no_map(config)}")
     _check_config(target, config)
     key = (options.manager, "Apply", resource.api_version, options.subresource)
 
@@ -199,13 +198,9 @@ def _apply(api: Api, target: Target, text: str, *, options: WriteOptions) -> tup
         empty = decode_object(resource, {"metadata": {"name": target.name}}).obj
         new = applied(empty, exists=False)
         if new["metadata"]["name"] != target.name:
-            raise status.bad_request(
-                f"the name of the object ({new['metadata']['name']}) does not match the name on the URL ({target.name})"
-            )
+            raise target.other_name(new["metadata"]["name"])
         return api.create_applied(resource, namespace=target.namespace, obj=new, options=options), True
-    done = api.update(
-        target, change=lambda current: applied(current, exists=True), options=options, tracked=True
-    )
+    done = api.update(target, change=lambda current: applied(current, exists=True), options=options, tracked=True)
     return done, False
 
 
@@ -237,7 +232,8 @@ def _decoded_config(resource: Resource, config: Obj, *, options: WriteOptions) -
         done = decode_object(resource, config)
     except DecodeError as err:
         raise status.StatusError(500, reason="", message=f"failed to convert new object: {err}") from err
-    return _only_given(done.obj, config)
+    given: Obj = _only_given(done.obj, config)
+    return given
 
 
 def _only_given(decoded: Any, given: Any) -> Any:

@@ -21,14 +21,17 @@ _MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 _TEXT = """
-ObjectMeta 1 name s; 2 generateName s; 3 namespace s; 5 uid s; 6 resourceVersion s; 7 generation i; 8 creationTimestamp -; 11 labels {s}; 12 annotations {s}; 14 finalizers [s]
+ObjectMeta 1 name s; 2 generateName s; 3 namespace s; 5 uid s; 6 resourceVersion s; 7 generation i; 8
+  creationTimestamp -; 11 labels {s}; 12 annotations {s}; 14 finalizers [s]
 ConfigMap 1 metadata ObjectMeta; 2 data {s}; 3 binaryData {y}; 4 immutable b
 Secret 1 metadata ObjectMeta; 2 data {y}; 3 type s; 4 stringData {s}; 5 immutable b
 Namespace 1 metadata ObjectMeta; 2 spec -; 3 status -
 ServiceAccount 1 metadata ObjectMeta
-LeaseSpec 1 holderIdentity s*; 2 leaseDurationSeconds i*; 3 acquireTime M; 4 renewTime M; 5 leaseTransitions i*
+LeaseSpec 1 holderIdentity s*; 2 leaseDurationSeconds i*; 3 acquireTime M; 4 renewTime M; 5 leaseTransitions
+  i*
 Lease 1 metadata ObjectMeta; 2 spec LeaseSpec
-ResourceAttributes 1 namespace s; 2 verb s; 3 group s; 4 version s; 5 resource s; 6 subresource s; 7 name s; 8 fieldSelector -; 9 labelSelector -
+ResourceAttributes 1 namespace s; 2 verb s; 3 group s; 4 version s; 5 resource s; 6 subresource s; 7 name s;
+  8 fieldSelector -; 9 labelSelector -
 NonResourceAttributes 1 path s; 2 verb s
 AccessSpec 1 resourceAttributes ResourceAttributes; 2 nonResourceAttributes NonResourceAttributes
 SelfSubjectAccessReview 1 metadata ObjectMeta; 2 spec AccessSpec; 3 status -
@@ -36,17 +39,25 @@ RulesSpec 1 namespace s
 SelfSubjectRulesReview 1 metadata ObjectMeta; 2 spec RulesSpec; 3 status -
 SelfSubjectReview 1 metadata ObjectMeta; 2 status -
 Preconditions 1 uid s; 2 resourceVersion s
-DeleteOptions 1 gracePeriodSeconds i*; 2 preconditions Preconditions; 3 orphanDependents b; 4 propagationPolicy s; 5 dryRun [s]
+DeleteOptions 1 gracePeriodSeconds i*; 2 preconditions Preconditions; 3 orphanDependents b; 4
+  propagationPolicy s; 5 dryRun [s]
 Eviction 1 metadata ObjectMeta; 2 deleteOptions DeleteOptions
 LabelSelector 1 matchLabels {s}
 ContainerPort 1 name s; 2 hostPort i; 3 containerPort i; 4 protocol s; 5 hostIP s
 EnvVar 1 name s; 2 value s
-Container 1 name s; 2 image s; 3 command [s]; 4 args [s]; 5 workingDir s; 6 ports [ContainerPort]; 7 env [EnvVar]; 8 resources -; 13 terminationMessagePath s; 14 imagePullPolicy s; 16 stdin b; 17 stdinOnce b; 18 tty b; 20 terminationMessagePolicy s
-PodSpec 2 containers [Container]; 3 restartPolicy s; 4 terminationGracePeriodSeconds i; 6 dnsPolicy s; 7 nodeSelector {s}; 8 serviceAccountName s; 9 serviceAccount s; 10 nodeName s; 11 hostNetwork b; 12 hostPID b; 13 hostIPC b; 14 securityContext -; 16 hostname s; 17 subdomain s; 19 schedulerName s; 24 priorityClassName s
+Container 1 name s; 2 image s; 3 command [s]; 4 args [s]; 5 workingDir s; 6 ports [ContainerPort]; 7 env
+  [EnvVar]; 8 resources -; 13 terminationMessagePath s; 14 imagePullPolicy s; 16 stdin b; 17 stdinOnce b; 18
+  tty b; 20 terminationMessagePolicy s
+PodSpec 2 containers [Container]; 3 restartPolicy s; 4 terminationGracePeriodSeconds i; 6 dnsPolicy s; 7
+  nodeSelector {s}; 8 serviceAccountName s; 9 serviceAccount s; 10 nodeName s; 11 hostNetwork b; 12 hostPID
+  b; 13 hostIPC b; 14 securityContext -; 16 hostname s; 17 subdomain s; 19 schedulerName s; 24
+  priorityClassName s
 PodTemplateSpec 1 metadata ObjectMeta; 2 spec PodSpec
-DeploymentSpec 1 replicas i*; 2 selector LabelSelector; 3 template PodTemplateSpec; 4 strategy -; 5 minReadySeconds i; 7 paused b
+DeploymentSpec 1 replicas i*; 2 selector LabelSelector; 3 template PodTemplateSpec; 4 strategy -; 5
+  minReadySeconds i; 7 paused b
 Deployment 1 metadata ObjectMeta; 2 spec DeploymentSpec; 3 status -
-JobSpec 1 parallelism i; 2 completions i; 4 selector LabelSelector; 6 template PodTemplateSpec; 7 backoffLimit i
+JobSpec 1 parallelism i; 2 completions i; 4 selector LabelSelector; 6 template PodTemplateSpec; 7
+  backoffLimit i
 Job 1 metadata ObjectMeta; 2 spec JobSpec; 3 status -
 BudgetSpec 1 minAvailable x; 2 selector LabelSelector; 3 maxUnavailable x
 PodDisruptionBudget 1 metadata ObjectMeta; 2 spec BudgetSpec; 3 status -
@@ -62,7 +73,7 @@ ClusterRoleBinding 1 metadata ObjectMeta; 2 subjects [Subject]; 3 roleRef RoleRe
 
 def _read_types() -> dict[str, dict[int, tuple[str, str]]]:
     types: dict[str, dict[int, tuple[str, str]]] = {}
-    for line in _TEXT.strip().splitlines():
+    for line in _TEXT.replace("\n  ", " ").strip().splitlines():
         name, _, rest = line.partition(" ")
         fields = (part.split() for part in rest.split(";"))
         types[name] = {int(number): (field, spec) for number, field, spec in fields}

@@ -14,13 +14,14 @@ from fencectl.sandbox.gojson import Obj, encode, quote
 from fencectl.sandbox.resources import Resource
 from fencectl.sandbox.selectors import Matcher, field_matcher, label_matcher
 from fencectl.sandbox.status import Cause
-from fencectl.sandbox.storage import Compacted, ObjectName, Storage
+from fencectl.sandbox.storage import CompactedError, ObjectName, Storage
 
 _EXPIRED_LIST = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
-    "continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing "
-    "with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the "
-    "time the first chunk was returned and now may show up in the list."
+    "The provided continue parameter is too old to display a consistent list result. "
+    "You can start a new list without the continue parameter, or use the continue token in this response to "
+    "retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - "
+    "objects that were created, modified, or deleted between the time the first chunk was returned and now may "
+    "show up in the list."
 )
 
 
@@ -52,16 +53,16 @@ def read_list_options(query: Mapping[str, str]) -> ListOptions:
         try:
             return int(text or 0)
         except ValueError:
-            raise status.bad_request(
-                f"strconv.ParseInt: parsing {quote(text)}: invalid syntax"
-            ) from None
+            raise status.bad_request(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax") from None
 
     version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
     watching = query.get("watch", "") in ("true", "1")
     if match and not watching:
         _check_match(version, match, token=query.get("continue", ""))
     if version and not version.isdigit():
-        raise status.bad_request(f"invalid resource version: resourceVersion: Invalid value: {quote(version)}: strconv.ParseUint: parsing {quote(version)}: invalid syntax")
+        why = f"strconv.ParseUint: parsing {quote(version)}: invalid syntax"
+        text = f"invalid resource version: resourceVersion: Invalid value: {quote(version)}: {why}"
+        raise status.bad_request(text)
     return ListOptions(
         label_selector=query.get("labelSelector", ""),
         field_selector=query.get("fieldSelector", ""),
@@ -80,10 +81,20 @@ def _check_match(version: str, match: str, *, token: str) -> None:
     causes = []
     if not version:
         causes.append(
-            Cause("FieldValueForbidden", "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided", where)
+            Cause(
+                "FieldValueForbidden",
+                "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+                where,
+            )
         )
     if token:
-        causes.append(Cause("FieldValueForbidden", "Forbidden: resourceVersionMatch is forbidden when continue is provided", where))
+        causes.append(
+            Cause(
+                "FieldValueForbidden",
+                "Forbidden: resourceVersionMatch is forbidden when continue is provided",
+                where,
+            )
+        )
     if match not in ("Exact", "NotOlderThan"):
         causes.append(
             Cause(
@@ -94,7 +105,11 @@ def _check_match(version: str, match: str, *, token: str) -> None:
         )
     if match == "Exact" and version == "0":
         causes.append(
-            Cause("FieldValueForbidden", 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"', where)
+            Cause(
+                "FieldValueForbidden",
+                'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+                where,
+            )
         )
     if causes:
         raise status.invalid("ListOptions", group="meta.k8s.io", name="", causes=causes)
@@ -130,7 +145,9 @@ def _decode_token(token: str, *, namespaced: bool) -> tuple[int, ObjectName]:
         start = str(data["start"]).rstrip("\x00")
         revision = int(data["rv"])
     except (ValueError, KeyError, TypeError, binascii.Error):
-        raise status.bad_request("invalid continue token: continue key is not valid: the token cannot be read") from None
+        raise status.bad_request(
+            "invalid continue token: continue key is not valid: the token cannot be read"
+        ) from None
     space, _, name = start.rpartition("/")
     return revision, (space if namespaced else "", name)
 
@@ -152,7 +169,7 @@ def list_objects(storage: Storage, resource: Resource, *, namespace: str, option
         at = version or None
     try:
         rows, revision = storage.list(resource.key, at=at)
-    except Compacted:
+    except CompactedError:
         if start is None:
             raise status.expired("The resourceVersion for the provided list is too old.") from None
         raise status.expired(_EXPIRED_LIST, continue_token=_encode_token(-1, start)) from None

@@ -50,7 +50,9 @@ class RequestLog:
         with self._lock:
             return list(self._entries)
 
-    def where(self, *, method: str | None = None, path: str | None = None, verb: str | None = None) -> list[LoggedRequest]:
+    def where(
+        self, *, method: str | None = None, path: str | None = None, verb: str | None = None
+    ) -> list[LoggedRequest]:
         """Return those with this method, verb, and this text in their path."""
         return [
             entry

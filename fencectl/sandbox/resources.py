@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 from fencectl.sandbox.schema import Type
 from fencectl.sandbox.types_builtin import TYPES
@@ -84,29 +85,27 @@ class Resource:
         return self.singular or self.kind.lower()
 
 
-def _built_in(spec: str, *, group: str, version: str, **more: object) -> Resource:
+def _built_in(spec: str, *, group: str = "", version: str = "v1", shape: str = "", **more: Any) -> Resource:
     plural, kind, *short = spec.split()
-    made = Resource(
+    return Resource(
         group=group,
         version=version,
         plural=plural,
         kind=kind,
-        type=TYPES.get(str(more.pop("type", kind))) or TYPES[kind],
+        type=TYPES[shape or kind],
         short_names=tuple(short),
+        **more,
     )
-    return replace(made, **more)  # type: ignore[arg-type]
 
 
 def built_in_resources() -> list[Resource]:
     """Return the resources that every sandbox has."""
-    core = {"group": "", "version": "v1"}
-    apps = {"group": "apps", "version": "v1", "has_generation": True, "categories": ("all",)}
-    rbac = {"group": "rbac.authorization.k8s.io", "version": "v1"}
+    apps: dict[str, Any] = {"group": "apps", "has_generation": True, "categories": ("all",)}
+    rbac = "rbac.authorization.k8s.io"
     scale = ("status", "scale")
     return [
         _built_in(
             "namespaces Namespace ns",
-            **core,
             namespaced=False,
             subresources=("status", "finalize"),
             field_selectors=("status.phase",),
@@ -114,26 +113,22 @@ def built_in_resources() -> list[Resource]:
         ),
         _built_in(
             "nodes Node no",
-            **core,
             namespaced=False,
             subresources=("status",),
             field_selectors=("spec.unschedulable",),
         ),
         _built_in(
             "pods Pod po",
-            **core,
             categories=("all",),
             subresources=("status", "binding", "eviction", "log"),
             field_selectors=POD_SELECTORS,
             has_generation=True,
         ),
-        _built_in("configmaps ConfigMap cm", **core),
-        _built_in("secrets Secret", **core, field_selectors=("type",)),
-        _built_in("serviceaccounts ServiceAccount sa", **core),
-        _built_in("services Service svc", **core, categories=("all",), subresources=("status",)),
-        _built_in(
-            "events Event ev", **core, field_selectors=EVENT_SELECTORS, create_on_update=True
-        ),
+        _built_in("configmaps ConfigMap cm"),
+        _built_in("secrets Secret", field_selectors=("type",)),
+        _built_in("serviceaccounts ServiceAccount sa"),
+        _built_in("services Service svc", categories=("all",), subresources=("status",)),
+        _built_in("events Event ev", field_selectors=EVENT_SELECTORS, create_on_update=True),
         _built_in("deployments Deployment deploy", **apps, subresources=scale),
         _built_in("replicasets ReplicaSet rs", **apps, subresources=scale),
         _built_in("statefulsets StatefulSet sts", **apps, subresources=scale),
@@ -142,7 +137,6 @@ def built_in_resources() -> list[Resource]:
         _built_in(
             "jobs Job",
             group="batch",
-            version="v1",
             has_generation=True,
             categories=("all",),
             subresources=("status",),
@@ -151,34 +145,30 @@ def built_in_resources() -> list[Resource]:
         _built_in(
             "poddisruptionbudgets PodDisruptionBudget pdb",
             group="policy",
-            version="v1",
             has_generation=True,
             subresources=("status",),
         ),
         _built_in(
             "leases Lease",
             group="coordination.k8s.io",
-            version="v1",
             unconditional_update=False,
             create_on_update=True,
         ),
         _built_in(
             "events Event ev",
             group="events.k8s.io",
-            version="v1",
-            type="EventV1",
+            shape="EventV1",
             alias_of=("", "events"),
             create_on_update=True,
             field_selectors=EVENT_SELECTORS,
         ),
-        _built_in("roles Role", **rbac),
-        _built_in("rolebindings RoleBinding", **rbac),
-        _built_in("clusterroles ClusterRole", **rbac, namespaced=False),
-        _built_in("clusterrolebindings ClusterRoleBinding", **rbac, namespaced=False),
+        _built_in("roles Role", group=rbac),
+        _built_in("rolebindings RoleBinding", group=rbac),
+        _built_in("clusterroles ClusterRole", group=rbac, namespaced=False),
+        _built_in("clusterrolebindings ClusterRoleBinding", group=rbac, namespaced=False),
         _built_in(
             "customresourcedefinitions CustomResourceDefinition crd crds",
             group="apiextensions.k8s.io",
-            version="v1",
             namespaced=False,
             categories=("api-extensions",),
             has_generation=True,
@@ -294,7 +284,9 @@ class ResourceTable:
         wanted, _, group = name.lower().partition(".")
         for resource in self._by_key.values():
             names = (resource.plural, resource.singular_name, resource.kind.lower(), *resource.short_names)
-            if wanted in names and (not group or group in (resource.group, f"{resource.version}.{resource.group}")):
+            if wanted in names and (
+                not group or group in (resource.group, f"{resource.version}.{resource.group}")
+            ):
                 return resource
         raise KeyError(name)
 

@@ -27,7 +27,8 @@ def review(kind: str, *, body: Obj, user: User, created_at: str, manager: str) -
     spec = body.get("spec") or {}
     if kind == "SelfSubjectRulesReview":
         rules = [
-            {"verbs": list(rule.verbs), "apiGroups": ["*"], "resources": list(rule.resources)} for rule in user.rules
+            {"verbs": list(rule.verbs), "apiGroups": ["*"], "resources": list(rule.resources)}
+            for rule in user.rules
         ]
         return {
             **base,
@@ -44,7 +45,8 @@ def review(kind: str, *, body: Obj, user: User, created_at: str, manager: str) -
             causes=[
                 status.Cause(
                     "FieldValueInvalid",
-                    "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified",
+                    "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be "
+                    "specified",
                     "spec",
                 )
             ],

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fencectl.sandbox.api import Api, Target
+from fencectl.sandbox.api import Api
 from fencectl.sandbox.gojson import Obj
 from fencectl.sandbox.options import WriteOptions
+from fencectl.sandbox.targets import Target
 
 _META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 

@@ -5,12 +5,13 @@ Types are written as text, one line each (see `types_builtin.py`), and read once
 trees drive decoding, validation, strategic merge, server-side apply and the published OpenAPI, so a field
 is described in one place only.
 
-A line is `Name field spec; field spec; ...`. A spec is a type and flags, separated by blanks:
-`s` string, `b` bool, `i` int32, `l` int64, `n` number, `T` time, `M` micro time, `q` quantity,
-`x` int-or-string, `any`, `Name` a struct, `[t]` a list, `{t}` a map. Flags: `!` is written even when empty,
-`*` a pointer (an explicit zero is kept), `@set`, `@map:key,key`, `@atomic` how server-side apply merges,
-`~key` merge key of a strategic patch (`~` alone: merge of a plain list), `~!` keys are retained, `=json` a
-default, `?` required, `^name` a pattern of `PATTERNS`, `%a,b` the values allowed.
+A line is `Name field spec; field spec; ...`; an indented line goes on with the one before. A spec is a type
+and flags, separated by blanks: `s` string, `b` bool, `i` int32, `l` int64, `n` number, `T` time, `M` micro
+time, `q` quantity, `x` int-or-string, `any`, `Name` a struct, `[t]` a list, `{t}` a map. Flags: `!` is
+written even when empty, `*` a pointer (an explicit zero is kept), `@set`, `@map:key,key`, `@atomic` how
+server-side apply merges, `~key` merge key of a strategic patch (`~` alone: merge of a plain list), `~!`
+keys are retained, `=json` a default, `?` required, `^name` a pattern of `PATTERNS`, `%a,b` the values
+allowed.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ class Type:
     enum: tuple[Any, ...] = ()
     pattern: str = ""
 
+    @property
+    def below(self) -> Type:
+        """The type of the items of a list, or of the values of a map."""
+        return self.item or ANY
+
 
 @dataclass(slots=True, eq=False)
 class Field:
@@ -72,7 +78,7 @@ ANY = Type("any", keeps_unknown=True)
 
 def read_types(text: str, *, known: Mapping[str, Type] | None = None) -> dict[str, Type]:
     """Read type lines; later lines may name earlier and later ones, and those of `known`."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    lines = [line for line in text.replace("\n  ", " ").splitlines() if line]
     types: dict[str, Type] = dict(known or {})
     for line in lines:
         name = line.split(None, 1)[0]
@@ -162,7 +168,5 @@ def from_openapi(schema: Mapping[str, Any]) -> Type:
         )
     words = {"string": "string", "boolean": "boolean", "number": "number", "integer": "int64"}
     if kind in words:
-        return Type(
-            words[kind], enum=tuple(schema.get("enum", ())), pattern=str(schema.get("pattern", ""))
-        )
+        return Type(words[kind], enum=tuple(schema.get("enum", ())), pattern=str(schema.get("pattern", "")))
     return Type("any", keeps_unknown=True)

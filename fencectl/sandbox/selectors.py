@@ -31,7 +31,7 @@ LabelTest = Callable[[dict[str, str]], bool]
 
 
 class _Parser:
-    """Reads a label selector, and stumbles over the same token as the server does."""
+    """Reads a label selector, and stumbles over the same part as the server does."""
 
     def __init__(self, selector: str) -> None:
         self._tokens = _tokens(selector)
@@ -47,20 +47,20 @@ class _Parser:
     def requirements(self) -> list[LabelTest]:
         tests: list[LabelTest] = []
         while True:
-            token = self._peek()
-            if not token:
+            part = self._peek()
+            if not part:
                 return tests
-            if token != "!" and not _is_word(token):
-                raise bad_request(f"found '{token}', expected: !, identifier, or 'end of string'")
+            if part != "!" and not _is_word(part):
+                raise bad_request(f"found '{part}', expected: !, identifier, or 'end of string'")
             tests.append(self._requirement())
-            token = self._next()
-            if not token:
+            part = self._next()
+            if not part:
                 return tests
-            if token != ",":
-                raise bad_request(f"found '{token}', expected: ',' or 'end of string'")
-            token = self._peek()
-            if token != "!" and not _is_word(token):
-                raise bad_request(f"found '{token}', expected: identifier after ','")
+            if part != ",":
+                raise bad_request(f"found '{part}', expected: ',' or 'end of string'")
+            part = self._peek()
+            if part != "!" and not _is_word(part):
+                raise bad_request(f"found '{part}', expected: identifier after ','")
 
     def _refuse(self, why: str) -> StatusError:
         return bad_request(f"unable to parse requirement: {why}")
@@ -108,30 +108,30 @@ class _Parser:
     def _value(self) -> str:
         if self._peek() in ("", ","):
             return ""
-        token = self._next()
-        if not _is_word(token):
-            raise self._refuse(f"found '{token}', expected: identifier")
-        return token
+        part = self._next()
+        if not _is_word(part):
+            raise self._refuse(f"found '{part}', expected: identifier")
+        return part
 
     def _values(self) -> list[str]:
-        token = self._next()
-        if token != "(":
-            raise self._refuse(f"found '{token}' expected: '('")
+        part = self._next()
+        if part != "(":
+            raise self._refuse(f"found '{part}' expected: '('")
         values: list[str] = []
         word = ""
         while True:
-            token = self._next()
-            if token == ")":
+            part = self._next()
+            if part == ")":
                 return [*values, word]
-            if token == ",":
+            if part == ",":
                 values.append(word)
                 word = ""
-            elif _is_word(token):
-                word = token
+            elif _is_word(part):
+                word = part
                 if self._peek() not in (",", ")"):
                     raise self._refuse(f"found '{self._peek()}', expected: ',' or ')'")
             else:
-                raise self._refuse(f"found '{token}', expected: ',', or identifier")
+                raise self._refuse(f"found '{part}', expected: ',', or identifier")
 
 
 _NUMBER = re.compile(r"[-+]?\d+")
@@ -192,23 +192,24 @@ def field_matcher(selector: str, *, resource: Resource) -> Matcher:
             raise bad_request(f"invalid selector: '{selector}'; can't understand '{part}'")
         key, value, negative = found["key"], found["value"], found["op"] == "!="
         _check_field(key, resource=resource)
-        tests.append(lambda obj, key=key, value=value, negative=negative: (field_text(obj, key) == value) != negative)  # type: ignore[misc]
+        tests.append(_field_test(key, value, negative=negative))
     return lambda obj: all(test(obj) for test in tests)
+
+
+def _field_test(key: str, value: str, *, negative: bool) -> Matcher:
+    return lambda obj: (field_text(obj, key) == value) != negative
 
 
 def _check_field(key: str, *, resource: Resource) -> None:
     known = key == "metadata.name" or key in resource.field_selectors
     if not known and key == "metadata.namespace":
         # NB: cluster-scoped built-in kinds with selectors of their own do not know it; the others do.
-        known = resource.namespaced or not resource.custom and resource.plural not in ("nodes", "namespaces")
+        known = resource.namespaced or (not resource.custom and resource.plural not in ("nodes", "namespaces"))
     if known:
         return
-    if resource.field_selectors and not resource.custom:
+    if resource.field_selectors or resource.custom:
         raise bad_request(f"field label not supported: {key}")
-    kind = resource.kind
-    if resource.custom:
-        raise bad_request(f"field label not supported: {key}")
-    raise bad_request(f'"{key}" is not a known field selector: only "metadata.name", "metadata.namespace"' if kind else "")
+    raise bad_request(f'"{key}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
 def field_text(obj: Obj, key: str) -> str:

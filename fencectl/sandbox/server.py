@@ -33,6 +33,7 @@ from fencectl.sandbox.resources import ResourceTable, built_in_resources, flux_r
 from fencectl.sandbox.storage import Storage
 from fencectl.sandbox.store import Store
 from fencectl.sandbox.users import ADMIN, Users
+from fencectl.sandbox.watch import WatchStream
 
 GZIP_FROM = 128 * 1024
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -70,7 +71,7 @@ class Sandbox:
         self._handler = Handler(self.api, self.users, self.faults, self.requests)
         self._handler.aggregated_discovery = aggregated_discovery
         self.store = Store(self.api)
-        self.flux = Flux(self.store, self.storage)
+        self.flux = Flux(self.api)
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         for name in (*NAMESPACES, *namespaces):
@@ -229,7 +230,7 @@ class _Connection(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve()
 
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Say nothing: the request log holds it."""
@@ -285,19 +286,18 @@ class _Connection(BaseHTTPRequestHandler):
             for line in value.split("\n"):
                 self.send_header(name, line)
         if response.stream is not None:
-            self._stream(response)
+            self._stream(response.stream)
             return
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _stream(self, response: Response) -> None:
-        assert response.stream is not None
+    def _stream(self, stream: WatchStream) -> None:
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.flush()
-        for chunk in response.stream.chunks(stop=self.server.stop):
+        for chunk in stream.chunks(stop=self.server.stop):
             if chunk:
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
                 self.wfile.flush()
@@ -310,7 +310,7 @@ class _Connection(BaseHTTPRequestHandler):
     def _client_is_gone(self) -> bool:
         try:
             self.connection.setblocking(False)
-            return self.connection.recv(1, socket.MSG_PEEK) == b""
+            return not self.connection.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return False
         except OSError:

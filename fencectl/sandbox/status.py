@@ -160,9 +160,7 @@ def invalid(kind: str, *, group: str, name: str, causes: Sequence[Cause]) -> Sta
         422,
         reason="Invalid",
         message=f'{qualified(kind, group)} "{name}" is invalid: {text}',
-        details=_details(
-            name=name, group=group, kind=kind, causes=[cause.as_dict() for cause in causes]
-        ),
+        details=_details(name=name, group=group, kind=kind, causes=[cause.as_dict() for cause in causes]),
     )
 
 
@@ -190,15 +188,14 @@ def unsupported_media(accepted: Sequence[str]) -> StatusError:
     return StatusError(
         415,
         reason="UnsupportedMediaType",
-        message=f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}",
+        message="the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(accepted),
     )
 
 
 def unsupported_patch() -> StatusError:
     # NB: patches are turned away by the router, which has a text of its own.
-    return StatusError(
-        415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={}
-    )
+    return StatusError(415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={})
 
 
 def not_acceptable(accepted: Sequence[str]) -> StatusError:

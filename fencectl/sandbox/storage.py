@@ -10,7 +10,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -35,11 +35,11 @@ class Change:
     at_s: float
 
 
-class Compacted(Exception):
+class CompactedError(Exception):
     """The history no longer reaches back that far."""
 
 
-class RaceLost(Exception):
+class RaceLostError(Exception):
     """Somebody else wrote between the read and the write."""
 
 
@@ -73,7 +73,7 @@ class Storage:
             table = self._objects.setdefault(resource, {})
             before = table.get(name)
             if before is not expected:
-                raise RaceLost
+                raise RaceLostError
             stored = self._stamped(obj)
             table[name] = stored
             change = self._record(resource, name=name, before=before, after=stored, shown=stored)
@@ -85,7 +85,7 @@ class Storage:
         with self.changed:
             table = self._objects.get(resource, {})
             if table.get(name) is not expected:
-                raise RaceLost
+                raise RaceLostError
             shown = self._stamped(expected)
             del table[name]
             change = self._record(resource, name=name, before=expected, after=None, shown=shown)
@@ -118,7 +118,7 @@ class Storage:
             if at is None or at >= self._revision:
                 return sorted(table.items(), key=lambda item: item[0]), self._revision
             if at < self._compacted:
-                raise Compacted
+                raise CompactedError
             past = dict(table)
             for change in reversed(self._history):
                 if change.revision <= at:
@@ -135,11 +135,11 @@ class Storage:
         with self.changed:
             return len(self._objects.get(resource, {}))
 
-    def since(self, revision: int) -> tuple[list[Change], int]:
+    def since(self, revision: int) -> tuple[Sequence[Change], int]:
         """Return what was written after `revision`, and the revision up to which that is complete."""
         with self.changed:
             if revision < self._compacted:
-                raise Compacted
+                raise CompactedError
             start = bisect_right(self._history, revision, key=lambda change: change.revision)
             return list(islice(self._history, start, None)), self._revision
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencectl.sandbox.api import Api, Target
+from fencectl.sandbox.api import Api
 from fencectl.sandbox.gojson import Obj, encode
 from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.patching import APPLY_YAML, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, patch_object
 from fencectl.sandbox.reading import ListOptions, list_objects
+from fencectl.sandbox.targets import Target
 
 _PATCHES = {"json": JSON_PATCH, "merge": MERGE_PATCH, "strategic": STRATEGIC_PATCH, "apply": APPLY_YAML}
 
@@ -41,7 +42,11 @@ class Store:
         if obj.get("status") and "status" in resource.subresources and made.get("status") != obj["status"]:
             metadata = made["metadata"]
             made = self.set_status(
-                resource.plural, metadata["name"], obj["status"], namespace=metadata.get("namespace", ""), manager=manager
+                resource.plural,
+                metadata["name"],
+                obj["status"],
+                namespace=metadata.get("namespace", ""),
+                manager=manager,
             )
         return made
 

@@ -74,8 +74,7 @@ def _merge_value(known: Field, live: Any, value: Any) -> Any:
 
 
 def _merge_list(known: Field, live: list[Any], patch: list[Any]) -> list[Any]:
-    key = known.merge_key
-    assert key is not None
+    key = known.merge_key or ""
     item_type = known.type.item or ANY
     out = list(live)
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):

@@ -46,7 +46,11 @@ def _normalised(resource: Resource, obj: Obj) -> Obj:
     """Do what a kind does to its objects at every write."""
     if resource.kind == "Lease":
         # NB: both are dropped unless a feature is on that is off by default.
-        spec = {key: value for key, value in (obj.get("spec") or {}).items() if key not in ("strategy", "preferredHolder")}
+        spec = {
+            key: value
+            for key, value in (obj.get("spec") or {}).items()
+            if key not in ("strategy", "preferredHolder")
+        }
         return {**obj, "spec": spec}
     return obj
 
@@ -96,7 +100,9 @@ def _qos(spec: Obj) -> str:
         return "BestEffort"
     full = all(
         {"cpu", "memory"} <= set(item.get("limits") or {})
-        and all((item.get("requests") or item["limits"]).get(key) == value for key, value in item["limits"].items())
+        and all(
+            (item.get("requests") or item["limits"]).get(key) == value for key, value in item["limits"].items()
+        )
         for item in resources
     )
     return "Guaranteed" if full else "Burstable"
@@ -132,7 +138,10 @@ def _stateful_set(obj: Obj) -> Obj:
     retention = {"whenDeleted": "Retain", "whenScaled": "Retain"}
     out["spec"].setdefault("persistentVolumeClaimRetentionPolicy", retention)
     if not out["spec"].get("updateStrategy"):
-        out["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 1}}
+        out["spec"]["updateStrategy"] = {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"partition": 0, "maxUnavailable": 1},
+        }
     return out
 
 

@@ -24,7 +24,7 @@ def age(obj: Obj, now: datetime, *, at: str = "") -> str:
     text = at or obj["metadata"].get("creationTimestamp")
     if not text:
         return "<unknown>"
-    created = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    created = datetime.fromisoformat(text)
     return short_duration((now.astimezone(UTC) - created).total_seconds())
 
 
@@ -167,10 +167,22 @@ def _stateful_set(obj: Obj, now: datetime) -> Cells:
 
 def _daemon_set(obj: Obj, now: datetime) -> Cells:
     state = obj.get("status", {})
-    names = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable")
+    names = (
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "numberReady",
+        "updatedNumberScheduled",
+        "numberAvailable",
+    )
     selector = obj.get("spec", {}).get("template", {}).get("spec", {}).get("nodeSelector") or {}
     shown = ",".join(f"{key}={value}" for key, value in sorted(selector.items())) or NONE
-    return [obj["metadata"]["name"], *(state.get(name, 0) for name in names), shown, age(obj, now), *_template(obj["spec"])]
+    return [
+        obj["metadata"]["name"],
+        *(state.get(name, 0) for name in names),
+        shown,
+        age(obj, now),
+        *_template(obj["spec"]),
+    ]
 
 
 def _job(obj: Obj, now: datetime) -> Cells:
@@ -229,8 +241,18 @@ def _event(obj: Obj, now: datetime) -> Cells:
 def _service(obj: Obj, now: datetime) -> Cells:
     spec = obj.get("spec", {})
     shown = ",".join(f"{key}={value}" for key, value in sorted((spec.get("selector") or {}).items())) or NONE
-    ports = ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in spec.get("ports") or ()) or NONE
-    return [obj["metadata"]["name"], spec.get("type", ""), spec.get("clusterIP") or NONE, NONE, ports, age(obj, now), shown]
+    ports = (
+        ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in spec.get("ports") or ()) or NONE
+    )
+    return [
+        obj["metadata"]["name"],
+        spec.get("type", ""),
+        spec.get("clusterIP") or NONE,
+        NONE,
+        ports,
+        age(obj, now),
+        shown,
+    ]
 
 
 def _created_at(obj: Obj, now: datetime) -> Cells:

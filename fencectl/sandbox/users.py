@@ -115,8 +115,8 @@ class Users:
         if not name:
             if headers.get("impersonate-group") or headers.get("impersonate-uid"):
                 uid = headers.get("impersonate-uid", "")
-                groups = ", ".join(quote(item) for item in headers.get("impersonate-group", "").split(",") if item)
-                spelled = f"[]string{{{groups}}}" if groups else "[]string(nil)"
+                shown = ", ".join(quote(item) for item in headers.get("impersonate-group", "").split(",") if item)
+                spelled = f"[]string{{{shown}}}" if shown else "[]string(nil)"
                 raise status.bad_request(
                     f'requested &user.DefaultInfo{{Name:"", UID:{quote(uid)}, Groups:{spelled}, '
                     "Extra:map[string][]string(nil)} without impersonating a user name"
@@ -129,16 +129,17 @@ class Users:
         rules = known.rules if known else ((EVERYTHING,) if "system:masters" in groups else ())
         if known and not groups:
             return known
-        return User(name, groups=(*groups, "system:authenticated"), rules=rules, uid=headers.get("impersonate-uid", ""))
+        return User(
+            name, groups=(*groups, "system:authenticated"), rules=rules, uid=headers.get("impersonate-uid", "")
+        )
 
 
 def forbidden(user: User, action: Action) -> status.StatusError:
     """Build the 403 with the words of the real server."""
     resource = f"{action.resource}/{action.subresource}" if action.subresource else action.resource
     where = f"in the namespace {quote(action.namespace)}" if action.namespace else "at the cluster scope"
-    why = (
-        f"User {quote(user.name)} cannot {action.verb} resource {quote(resource)} in API group {quote(action.group)} {where}"
-    )
+    asked = f"{action.verb} resource {quote(resource)} in API group {quote(action.group)} {where}"
+    why = f"User {quote(user.name)} cannot {asked}"
     what = status.qualified(action.resource, action.group)
     named = f"{what} {quote(action.name)}" if action.name else what
     return status.forbidden(

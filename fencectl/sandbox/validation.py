@@ -21,23 +21,24 @@ _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _NAME_PART = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$")
 _LABEL_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
 _SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
-    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 _QUALIFIED_TEXT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 _VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
+    "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 
 
@@ -52,8 +53,8 @@ def _too_long(limit: int, where: str) -> Cause:
 
 _UNCHECKED = Cause(
     "FieldValueInvalid",
-    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
-    "errors to complete validation",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
+    "existing errors to complete validation",
     "<nil>",
 )
 
@@ -118,7 +119,9 @@ def label_key_problems(key: str, *, shown: str | None = None) -> list[str]:
     found = []
     if "/" in prefix:
         text = _QUALIFIED_TEXT.removeprefix("name part ")
-        found.append(f"a valid label key {text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')")
+        found.append(
+            f"a valid label key {text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        )
     else:
         if slash and not prefix:
             found.append("prefix part must be non-empty")
@@ -158,7 +161,7 @@ def _lease(spec: Obj) -> list[Cause]:
     return causes
 
 
-_WORDS = {
+_WORDS: dict[str, tuple[Any, str]] = {
     "string": (str, "string"),
     "boolean": (bool, "boolean"),
     "int64": (int, "integer"),
@@ -183,7 +186,7 @@ def schema_findings(shape: Type, value: Any, *, path: str, root: str = "") -> li
         return [
             Cause(
                 "FieldValueTypeInvalid",
-                f'Invalid value: {quote(have)}: {shown} in body must be of type {word}: {quote(have)}',
+                f"Invalid value: {quote(have)}: {shown} in body must be of type {word}: {quote(have)}",
                 path,
             )
         ]
@@ -206,12 +209,14 @@ def schema_findings(shape: Type, value: Any, *, path: str, root: str = "") -> li
     elif shape.enum and value not in shape.enum:
         allowed = ", ".join(quote(str(item)) for item in shape.enum)
         causes.append(
-            Cause("FieldValueNotSupported", f"Unsupported value: {quote(str(value))}: supported values: {allowed}", path)
+            Cause(
+                "FieldValueNotSupported",
+                f"Unsupported value: {quote(str(value))}: supported values: {allowed}",
+                path,
+            )
         )
     elif shape.pattern and isinstance(value, str) and not re.search(shape.pattern, value):
-        causes.append(
-            _invalid(value, f"{shown} in body should match '{shape.pattern}'", path)
-        )
+        causes.append(_invalid(value, f"{shown} in body should match '{shape.pattern}'", path))
     return causes
 
 

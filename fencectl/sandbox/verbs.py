@@ -5,57 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fencectl.sandbox import protobuf, status
-from fencectl.sandbox.api import Api, Target, shows_object_when_deleted
-from fencectl.sandbox.evictions import evict
+from fencectl.sandbox import status
+from fencectl.sandbox.admission import admitted
+from fencectl.sandbox.api import Api, shows_object_when_deleted
+from fencectl.sandbox.bodies import check_kind, read_body
 from fencectl.sandbox.events import as_events_v1, as_seen, as_stored
-from fencectl.sandbox.gojson import NotJsonError, Obj, decode, encode_bytes, kind_of, quote
+from fencectl.sandbox.evictions import evict
+from fencectl.sandbox.gojson import Obj, decode, quote
 from fencectl.sandbox.negotiate import Form, negotiate
 from fencectl.sandbox.options import WriteOptions, read_options
-from fencectl.sandbox.patching import APPLY_YAML, patch_object, check_custom_kind, patch_types, read_yaml, unregistered
+from fencectl.sandbox.patching import (
+    APPLY_YAML,
+    patch_object,
+    patch_types,
+)
 from fencectl.sandbox.reading import list_objects, read_list_options
 from fencectl.sandbox.requests import Action, Request, Response, json_response, text_response
 from fencectl.sandbox.resources import Resource
 from fencectl.sandbox.scale import read_scale, write_scale
 from fencectl.sandbox.tables import as_table, metadata_only
+from fencectl.sandbox.targets import Target
 from fencectl.sandbox.watch import WatchStream
-
-_BODIES = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor")
-
-
-def read_body(request: Request, *, kind: str = "") -> Obj:
-    """Read the object of a POST or PUT."""
-    must_be = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
-    media = request.media_type
-    if media == protobuf.MEDIA_TYPE:
-        return protobuf.decode_body(request.body)
-    if media and media not in ("application/json", "application/yaml"):
-        raise status.unsupported_media(_BODIES[:3])
-    text = request.body.decode("utf-8", "replace")
-    if media == "application/yaml":
-        body = read_yaml(text)
-    else:
-        try:
-            body = decode(text) if text.strip() else {}
-        except NotJsonError as err:
-            raise status.bad_request(
-                f"{must_be}couldn't get version/kind; json parse error: {err}{_excerpt(request.body)}"
-            ) from err
-    if not isinstance(body, dict):
-        raise status.bad_request(
-            f"{must_be}couldn't get version/kind; json parse error: json: cannot unmarshal "
-            f"{kind_of(body)} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; "
-            f'Kind string "json:\\"kind,omitempty\\"" }}{_excerpt(request.body)}'
-        )
-    return body
-
-
-def _excerpt(body: bytes) -> str:
-    """Show the beginning of a body that could not be read: as text where it looks like JSON, else as hex."""
-    if body.lstrip().startswith(b"{"):
-        text = body.decode("utf-8", "replace")
-        return f" ({text[:1024]} ...)" if len(text) > 1024 else f" ({text})"
-    return f" ({body[:1024].hex()} ...)" if len(body) > 1024 else f" ({body.hex()})"
 
 
 class Verbs:
@@ -67,7 +37,9 @@ class Verbs:
     def _known(self) -> set[tuple[str, str]]:
         return {(item.api_version, item.kind) for item in self._api.resources.all() if not item.custom}
 
-    def _form(self, request: Request, resource: Resource, *, is_list: bool = False, is_watch: bool = False) -> Form:
+    def _form(
+        self, request: Request, resource: Resource, *, is_list: bool = False, is_watch: bool = False
+    ) -> Form:
         accept = request.headers.get("accept", "")
         return negotiate(accept, resource=resource, is_list=is_list, is_watch=is_watch)
 
@@ -181,7 +153,7 @@ class Verbs:
         sent = read_body(request, kind=resource.kind)
         if action.subresource:
             return self._create_below(request, target, action, sent, options)
-        _check_kind(resource, sent, raw=request.body, known=self._known())
+        check_kind(resource, sent, raw=request.body, known=self._known())
         stored = as_stored(resource, sent)
         options.admit = admitted
         obj = self._api.create(_stored_as(resource), namespace=target.namespace, sent=stored, options=options)
@@ -231,7 +203,7 @@ class Verbs:
         if action.subresource == "scale":
             done = write_scale(self._api, target, change=lambda scale: sent, options=options)
             return json_response(200, done)
-        _check_kind(resource, sent, raw=request.body, known=self._known())
+        check_kind(resource, sent, raw=request.body, known=self._known())
         stored_target = Target(_stored_as(resource), target.namespace, target.name)
         obj, created = self._api.put_or_create(stored_target, sent=as_stored(resource, sent), options=options)
         code = 201 if created else 200
@@ -300,7 +272,8 @@ class Verbs:
         if policy not in (None, "Foreground", "Background", "Orphan"):
             cause = status.Cause(
                 "FieldValueNotSupported",
-                f'Unsupported value: {quote(str(policy))}: supported values: "Foreground", "Background", "Orphan", "nil"',
+                f"Unsupported value: {quote(str(policy))}: supported values: "
+                '"Foreground", "Background", "Orphan", "nil"',
                 "propagationPolicy",
             )
             raise status.invalid("DeleteOptions", group="meta.k8s.io", name="", causes=[cause])
@@ -317,7 +290,10 @@ class Verbs:
             metadata = obj["metadata"]
             one = Target(_stored_as(resource), metadata.get("namespace", ""), metadata["name"])
             self._api.delete(
-                one, preconditions={"uid": metadata["uid"]}, dry_run=bool(wanted.get("dryRun")), grace_s=wanted.get("gracePeriodSeconds")
+                one,
+                preconditions={"uid": metadata["uid"]},
+                dry_run=bool(wanted.get("dryRun")),
+                grace_s=wanted.get("gracePeriodSeconds"),
             )
         body: Obj = {
             "kind": resource.list_kind,
@@ -326,33 +302,6 @@ class Verbs:
             "items": [_without_type(as_seen(resource, obj)) for obj in page.items],
         }
         return json_response(200, body)
-
-
-NOT_READY: Obj = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-
-
-def admitted(resource: Resource, sent: Obj) -> Obj:
-    """Do what admission does to a new object: a node is not ready yet, a pod has an account and tolerations."""
-    spec = sent.get("spec") or {}
-    if resource.kind == "Pod":
-        return {**sent, "spec": _admitted_pod(spec)}
-    if resource.kind != "Node":
-        return sent
-    taints = spec.get("taints") or []
-    if not isinstance(taints, list) or NOT_READY in taints:
-        return sent
-    return {**sent, "spec": {**spec, "taints": [*taints, NOT_READY]}}
-
-
-def _admitted_pod(spec: Obj) -> Obj:
-    tolerations = [
-        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-        for key in ("not-ready", "unreachable")
-    ]
-    account = spec.get("serviceAccountName") or "default"
-    added = {"serviceAccountName": account, "serviceAccount": account}
-    added |= {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
-    return {**added, **spec, "tolerations": [*(spec.get("tolerations") or ()), *tolerations]}
 
 
 def _key(resource: Resource) -> tuple[str, str]:
@@ -366,36 +315,6 @@ def _stored_as(resource: Resource) -> Resource:
 def _without_type(obj: Obj) -> Obj:
     """Drop kind and apiVersion, which items of a built-in list do not have."""
     return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
-
-
-def _check_kind(resource: Resource, sent: Obj, *, raw: bytes, known: set[tuple[str, str]]) -> None:
-    api_version, kind = sent.get("apiVersion"), sent.get("kind")
-    # NB: the real server takes a body without them for built-in kinds.
-    if not resource.custom and not api_version and not kind:
-        return
-    if not kind or not api_version:
-        missing = "Kind" if not kind else "apiVersion"
-        text = raw.decode("utf-8", "replace")
-        raise status.bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): "
-            f"Object '{missing}' is missing in '{text}'{_excerpt(raw)}"
-        )
-    if resource.custom:
-        if api_version != resource.api_version and kind == resource.kind:
-            raise status.bad_request(
-                f"the API version in the data ({api_version}) does not match the expected API version "
-                f"({resource.api_version})"
-            )
-        check_custom_kind(resource, sent)
-        return
-    if api_version != resource.api_version or kind != resource.kind:
-        version = api_version.rpartition("/")[2]
-        if (api_version, kind) in known:
-            ours = f"({resource.group.split('.')[0] or 'core'}.{resource.kind})"
-            why = f"converting (v1.{kind}) to {ours}: unknown conversion"
-        else:
-            why = unregistered(api_version, kind)
-        raise status.bad_request(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}')
 
 
 def _check_initial_events(wanted: bool, match: str) -> None:

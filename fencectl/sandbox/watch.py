@@ -12,7 +12,7 @@ from fencectl.sandbox.gojson import Obj, encode_bytes
 from fencectl.sandbox.reading import ListOptions
 from fencectl.sandbox.resources import Resource
 from fencectl.sandbox.selectors import Matcher
-from fencectl.sandbox.storage import Change, Compacted, Storage
+from fencectl.sandbox.storage import Change, CompactedError, Storage
 
 TRAILING_S = 0.1
 BOOKMARK_EVERY_S = 60.0
@@ -49,7 +49,7 @@ class WatchStream:
         now_s = self.clock.monotonic_s()
         try:
             changes, upto = self.storage.since(self.cursor)
-        except Compacted:
+        except CompactedError:
             self.ended = True
             refused = status.expired(f"too old resource version: {self.cursor} ({self.storage.revision})")
             return [*due, self._event("ERROR", refused.body)]
@@ -78,9 +78,8 @@ class WatchStream:
         before, after = self._in_scope(change.before), self._in_scope(change.after)
         if after:
             return self._event("MODIFIED" if before else "ADDED", self.render(change.shown))
-        if not before:
+        if not before or change.before is None:
             return None
-        assert change.before is not None
         # NB: what leaves a selector is shown as it was while it matched, with the new revision.
         metadata = {**change.before["metadata"], "resourceVersion": str(change.revision)}
         return self._event("DELETED", self.render({**change.before, "metadata": metadata}))
@@ -107,9 +106,7 @@ class WatchStream:
         at = self.storage.revision_before(TRAILING_S) if options.version == "0" else None
         rows, self.cursor = self.storage.list(self.resource.key, at=at)
         if with_state:
-            self._pending = [
-                self._event("ADDED", self.render(obj)) for _, obj in rows if self._in_scope(obj)
-            ]
+            self._pending = [self._event("ADDED", self.render(obj)) for _, obj in rows if self._in_scope(obj)]
         if options.initial_events and options.bookmarks:
             self._pending.append(self._bookmark(initial_end=True))
 
