@@ -48,7 +48,7 @@ def main() -> None:
         _say(f"filling: {options.nodes} nodes, {options.kustomizations} Kustomizations, {options.crds} other CRDs")
         fill(cluster, nodes=options.nodes, kustomizations=options.kustomizations, other_crds=options.crds)
         with Relay(int(real.url.rpartition(":")[2])) as relay:
-            env = _environment(real, folder, relay)
+            env = environment(real, folder, relay)
             if options.serve:
                 sys.stdout.write(f"KUBECONFIG={env['KUBECONFIG']}\n")
                 sys.stdout.flush()
@@ -91,7 +91,8 @@ def _subjects(options: argparse.Namespace) -> list[Subject]:
     ]
 
 
-def _environment(real: RealCluster, folder: Path, relay: Relay) -> dict[str, str]:
+def environment(real: RealCluster, folder: Path, relay: Relay) -> dict[str, str]:
+    """Make the environment of a measured process: a kubeconfig that goes through the relay, and little else."""
     from base64 import b64encode
 
     path = folder / "reporter.kubeconfig"

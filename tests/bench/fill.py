@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fencectl.core.journal import Journal, Phase
+from fencectl.core.lease import LeaseTerms, new_lease
 from fencectl.core.patches import GuardedPatch
-from fencectl.core.placements import CannotPlace, LeaseTerms, Placed, new_lease, place_cordon, place_suspension
+from fencectl.core.placements import CannotPlace, Placed, place_cordon, place_suspension
 from fencectl.core.refs import ObjectRef, Seen
 from tests.support.clusters import KUSTOMIZE, LEASES, NODES, Cluster, Raw, ensure_namespace
 
