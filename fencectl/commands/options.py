@@ -96,3 +96,25 @@ class DemoOptions:
     yes: bool = False
     color: Color = Color.AUTO
     verbosity: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverOptions:
+    """
+    `fencectl recover`.
+
+    `holder`: an identity, or `RUN.ATTEMPT`; `every`: all dead holders. `verified_nodes`: nodes that a person has
+    checked; `resume_kept`: kept suspensions that may go, as `kind/NS/NAME`. `watch_for_s`: watch longer than the
+    least window.
+    """
+
+    common: CommonOptions = field(default_factory=CommonOptions)
+    output: Output = Output.TEXT
+    holder: str | None = None
+    every: bool = False
+    accept_presumed: bool = False
+    verified_nodes: tuple[str, ...] = ()
+    resume_kept: tuple[str, ...] = ()
+    watch_for_s: float | None = None
+    dry_run: bool = False
+    yes: bool = False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fencectl.cluster.clock import Clock, SystemClock
@@ -14,8 +15,10 @@ from fencectl.cluster.kubeconfig import Connection, resolve as resolve_connectio
 from fencectl.cluster.observe import observe
 from fencectl.cluster.ports import Getter
 from fencectl.commands.common import Effective, TargetSettings
-from fencectl.core.assemble import assemble, read_runs
+from fencectl.core.assemble import Runs, assemble, read_runs
 from fencectl.core.errors import ExitCode, NotReadableError, worst
+from fencectl.core.facts import HolderEvidence
+from fencectl.core.marks_reader import NOTHING_VOUCHED, Vouched
 from fencectl.core.report import FenceReport
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 # How long one whole look at a cluster may take, unless --request-timeout says otherwise.
 LOOK_DEADLINE_S = 30.0
+# How long all look-ups about holders together may take: the report must not wait longer for a proof than it did
+# for the cluster.
+EVIDENCE_DEADLINE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +49,9 @@ class Subject:
         finally:
             transport.close()
 
-    def look(self, getter: Getter, clock: Clock) -> FenceReport:
+    def runs(self, getter: Getter, clock: Clock, *, vouched: Vouched = NOTHING_VOUCHED) -> Runs:
         """
-        Look once and assemble the report.
+        Look once and join the fences by run; nobody is asked about the holders yet.
 
         Raises NotReadableError where nothing at all could be read.
         """
@@ -60,7 +66,43 @@ class Subject:
             print_context=self.settings.print_context or self.connection.context_flag,
             kubeconfig=self.kubeconfig,
         )
-        return assemble(read_runs(observation, profile, repository=self.settings.repository))
+        return read_runs(observation, profile, repository=self.settings.repository, vouched=vouched)
+
+    def look(
+        self,
+        getter: Getter,
+        clock: Clock,
+        *,
+        vouched: Vouched = NOTHING_VOUCHED,
+        unchanged_for_s: Mapping[tuple[str, str], float] = MappingProxyType({}),
+    ) -> Look:
+        """Look once, ask about every holder once, and assemble the report."""
+        runs = self.runs(getter, clock, vouched=vouched)
+        evidence: Mapping[str, HolderEvidence] = {}
+        return Look(runs, assemble(runs, evidence=evidence, unchanged_for_s=unchanged_for_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look: what was found, and the report on it."""
+
+    runs: Runs
+    report: FenceReport
+
+
+def ask_about(runs: Runs, getter: Getter, clock: Clock) -> Mapping[str, HolderEvidence]:
+    """Ask GitHub, this machine and the cluster's pods about every holder, once each."""
+    from fencectl.evidence.gather import gather
+    from fencectl.evidence.machine import Machine
+
+    return gather(
+        runs.subjects,
+        environ=os.environ,
+        machine=Machine(),
+        reader=getter,
+        clock=clock,
+        deadline_s=EVIDENCE_DEADLINE_S,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +159,7 @@ def look_at_all(effective: Effective) -> Looks:
     for subject in asked_for:
         try:
             with subject.opened(clock) as transport:
-                reports.append(subject.look(transport, clock))
+                reports.append(subject.look(transport, clock).report)
         except NotReadableError as failure:
             if len(asked_for) == 1:
                 raise

@@ -252,15 +252,6 @@ def _find(observation: Observation, namespace: str, name: str) -> Seen | None:
     return None
 
 
-def window_s(plans: Sequence[RecoveryPlan], *, at_least_s: float = 0.0) -> float:
-    """How long the leases are watched: the longest duration on any, 40 s, or longer where that was asked for."""
-    durations = [dig(plan.lease.seen.raw, "spec", "leaseDurationSeconds") for plan in plans if plan.lease.seen]
-    # NB: capped as the heartbeat is, or an absurd duration would make every recovery wait for ever.
-    usable = [min(float(d), 300.0) for d in durations if isinstance(d, int) and not isinstance(d, bool)]
-    recorded = [plan.block.lease_duration_s or 0.0 for plan in plans]
-    return max([WINDOW_S, at_least_s, *usable, *(min(d, 300.0) for d in recorded)])
-
-
 def _why(entry: FenceEntry) -> str | None:
     return entry.refusal.why if entry.refusal else None
 

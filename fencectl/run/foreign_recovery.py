@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from fencectl.cluster.write import send
 from fencectl.core.answers import Applied, Refused, Unknown, Why
 from fencectl.core.errors import NotReadableError
+from fencectl.core.outcome import Outcome, Told
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.recovery import RecoveryPlan
 from fencectl.core.refs import ObjectRef, dig
 from fencectl.core.report import FenceEntry
-from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, Outcome, StoppedError, Told, World, broken, read
+from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, World, broken, read
 
 
 class ForeignRecovery:

@@ -33,13 +33,14 @@ from fencectl.core.lease import (
     take_over_lease,
 )
 from fencectl.core.marks_reader import Vouched, read_object
+from fencectl.core.outcome import Outcome, Told
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.placements import CannotPlace
 from fencectl.core.recovery import RecoveryPlan
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.core.report import FenceEntry
 from fencectl.run.keeper import Keeper, LeaseLostError
-from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, Outcome, StoppedError, Told, World, broken, read
+from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, World, broken, read
 
 LEASE_DURATION_S = 30
 # How often everything is listed again before the lease is freed.

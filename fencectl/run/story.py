@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 
 from fencectl.cluster.clock import Clock
 from fencectl.core.answers import explain_refusal
 from fencectl.core.errors import FencectlError
 from fencectl.core.found import Found
+from fencectl.core.outcome import Told
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.run.ports import Door, Threads
@@ -21,42 +21,6 @@ WRITE_S = 5.0
 # How often an unanswered release is sent again, and after which pause. Its guards make that harmless.
 TRIES = 3
 PAUSE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """
-    One line of the story, as it happens.
-
-    `result`: `released`, `already` (somebody lifted it meanwhile), `refused`, `freed`, `handed-back`, `taken`.
-    """
-
-    result: str
-    order: int
-    total: int
-    fence: str
-    detail: str
-    at: datetime
-
-
-@dataclass(slots=True)
-class Outcome:
-    """
-    What came of one recovery.
-
-    `stopped`: why it ended early; None when everything was released. `left`: fences still held. `wrote`: whether
-    anything was changed at all.
-    """
-
-    told: list[Told] = field(default_factory=list)
-    released: int = 0
-    left: list[str] = field(default_factory=list)
-    stopped: str | None = None
-    hint: str | None = None
-    wrote: bool = False
-    lease: str | None = None
-    alive: bool = False
-    forbidden: bool = False
 
 
 class StoppedError(FencectlError):

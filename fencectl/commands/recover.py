@@ -1,0 +1,266 @@
+"""`fencectl recover`: release what a provably dead holder left, the whole chain, in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from fencectl.cluster.clock import SystemClock
+from fencectl.cluster.transport import Transport
+from fencectl.commands.common import resolve
+from fencectl.commands.options import RecoverOptions
+from fencectl.commands.reading import Look, Subject, subjects
+from fencectl.commands.recover_show import Show
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, UsageError, worst
+from fencectl.core.found import Found
+from fencectl.core.journal import Journal, Phase
+from fencectl.core.marks_reader import Vouched
+from fencectl.core.outcome import Outcome
+from fencectl.core.profiles import ProfileName
+from fencectl.core.recovery import WINDOW_S, RecoveryPlan, Wanted, leases_to_watch, plan_recovery
+from fencectl.core.report import FenceReport
+from fencectl.core.selection import HeldLiveError
+from fencectl.run.ports import SystemThreads
+from fencectl.run.recovery import Recovery, recovery_journal
+from fencectl.run.story import World
+from fencectl.run.window import watch_leases
+
+_SIGNALS = {
+    signal.SIGINT: ExitCode.INTERRUPTED,
+    signal.SIGTERM: ExitCode.TERMINATED,
+    signal.SIGHUP: ExitCode.HANGUP,
+}
+
+
+class InterruptedBeforeWriteError(FencectlError):
+    """A signal came before anything was changed."""
+
+    def __init__(self, code: ExitCode) -> None:
+        super().__init__("interrupted: nothing was released")
+        self.exit_code = code
+
+
+@dataclass(slots=True)
+class _Signals:
+    """An orderly end, asked for by a signal: noted once, and obeyed between two writes."""
+
+    stop: threading.Event
+    code: ExitCode | None = None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take INT, TERM and HUP for as long as the context lasts; a second signal changes nothing."""
+        before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self.code is None:
+            self.code = _SIGNALS[signal.Signals(number)]
+        self.stop.set()
+
+
+def run(options: RecoverOptions) -> ExitCode:
+    """Look, watch, decide on the same look that is shown, ask, release."""
+    effective = resolve(options.common)
+    target = effective.one_target("recover")
+    attended = sys.stdin.isatty() and sys.stderr.isatty() and not options.yes
+    name = target.print_context or target.context or "the cluster"
+    if not (attended or options.yes or options.dry_run):
+        raise UsageError(
+            f"recover changes {name}, and nobody can be asked here",
+            hint="pass --yes if this job may release what a provably dead holder left",
+        )
+    vouched = _vouched(options, target.profile.name)
+    wanted = Wanted(options.holder, options.every, options.accept_presumed, attended)
+    (subject,) = subjects(effective)
+    with subject.opened(SystemClock()) as door, subject.opened(SystemClock()) as keeper_door:
+        return _Run(options, subject, wanted, vouched, door, keeper_door).run()
+
+
+def _vouched(options: RecoverOptions, profile: ProfileName) -> Vouched:
+    if profile is not ProfileName.FENCECTL and (options.verified_nodes or options.resume_kept):
+        raise UsageError(
+            "`--node-verified` and `--resume-kept` are for fences of the profile fencectl",
+            hint="another tool's nodes are vouched for in that tool. Nothing was read or changed",
+        )
+    nodes = frozenset(f"node/{name.removeprefix('node/')}" for name in options.verified_nodes)
+    return Vouched(nodes, frozenset(name.lower() for name in options.resume_kept))
+
+
+class _Run:
+    """One run of the verb against one cluster."""
+
+    def __init__(
+        self,
+        options: RecoverOptions,
+        subject: Subject,
+        wanted: Wanted,
+        vouched: Vouched,
+        door: Transport,
+        keeper_door: Transport,
+    ) -> None:
+        self._options = options
+        self._subject = subject
+        self._wanted = wanted
+        self._vouched = vouched
+        self._door = door
+        self._keeper_door = keeper_door
+        self._clock = SystemClock()
+        self._signals = _Signals(threading.Event())
+        self._show = Show(options.output, options.common.color)
+
+    def run(self) -> ExitCode:
+        with self._signals.taken():
+            first = self._look()
+            self._must_find(first.report)
+            blocks, leases = leases_to_watch(first.report, self._subject.settings.profile, self._wanted)
+            if not blocks:
+                self._show.nothing(first.report)
+                return ExitCode.OK
+            if self._options.dry_run:
+                self._show.would(first.report, self._plans(first), self._window_s(first, leases))
+                return ExitCode.OK
+            look, plans = self._watch(first, leases)
+            self._show.plan(look.report, plans)
+            if not self._options.yes:
+                self._ask(look.report, plans)
+            return self._recover(look, plans)
+
+    def _look(self, unchanged_for_s: dict[tuple[str, str], float] | None = None) -> Look:
+        return self._subject.look(
+            self._door, self._clock, vouched=self._vouched, unchanged_for_s=unchanged_for_s or {}
+        )
+
+    def _plans(self, look: Look) -> tuple[RecoveryPlan, ...]:
+        return plan_recovery(look.report, look.runs.observation, self._subject.settings.profile, self._wanted)
+
+    def _must_find(self, report: FenceReport) -> None:
+        """Refuse what a person vouched for and that is not there: a misspelt node must not pass in silence."""
+        there = {entry.object.display for entry in report.held}
+        for name in (*self._vouched.nodes, *self._vouched.resumed):
+            if name not in there and report.complete:
+                raise UsageError(f"no fence `{name}` on {report.label}", hint=f"held: {', '.join(sorted(there))}")
+
+    def _watch(self, first: Look, leases: tuple[tuple[str, str], ...]) -> tuple[Look, tuple[RecoveryPlan, ...]]:
+        """Watch the leases for the whole window, then look again: that look is shown, and acted on."""
+        seen = {(s.ref.namespace or "", s.ref.name): s for s in first.runs.observation.leases}
+        window = self._window_s(first, leases)
+        self._show.watching(window)
+        watched = watch_leases(
+            self._door,
+            self._clock,
+            leases,
+            before={key: seen.get(key) for key in leases},
+            window_s=window,
+            stop=self._signals.stop,
+        )
+        if watched.interrupted:
+            raise InterruptedBeforeWriteError(self._signals.code or ExitCode.INTERRUPTED)
+        if watched.moved is not None:
+            raise HeldLiveError(
+                f"nothing was released on {first.report.label}: the holder is alive",
+                reason=watched.moved,
+                hint="a process of that run still writes its lease (a paused machine that woke up?); end it first",
+            )
+        look = self._look({key: watched.for_s for key in leases if seen.get(key) is not None})
+        return look, self._plans(look)
+
+    def _window_s(self, first: Look, leases: tuple[tuple[str, str], ...]) -> float:
+        durations = [
+            block.lease_duration_s or 0.0
+            for block in first.report.blocks
+            if block.lease in leases or not block.lease
+        ]
+        lease_durations = [
+            found.heartbeat.duration_s
+            for found in first.runs.reading.found
+            if found.heartbeat is not None and found.heartbeat.duration_s is not None
+        ]
+        longest = max([0.0, *durations, *(float(d) for d in lease_durations)])
+        # NB: capped as the heartbeat is, or an absurd duration would make every recovery wait for ever.
+        return max(WINDOW_S, self._options.watch_for_s or 0.0, min(longest, 300.0))
+
+    def _ask(self, report: FenceReport, plans: tuple[RecoveryPlan, ...]) -> None:
+        self._show.question(report, sum(plan.total for plan in plans))
+        answer = sys.stdin.readline().strip()
+        if self._signals.stop.is_set():
+            raise InterruptedBeforeWriteError(self._signals.code or ExitCode.INTERRUPTED)
+        if answer != "yes":
+            raise UsageError("nothing was released: the answer was not `yes`")
+
+    def _recover(self, look: Look, plans: tuple[RecoveryPlan, ...]) -> ExitCode:
+        own = self._own_journal()
+        outcomes = []
+        for plan in plans:
+            outcome = self._recover_one(plan, own)
+            outcomes.append((plan, outcome))
+            if outcome.stopped is not None:
+                break
+        self._show.end(look.report, outcomes)
+        return worst([self._code(outcome) for _, outcome in outcomes])
+
+    def _recover_one(self, plan: RecoveryPlan, own: Journal) -> Outcome:
+        world = World(
+            self._door,
+            self._keeper_door,
+            self._clock,
+            SystemThreads(),
+            self._signals.stop,
+            self._show.told,
+            self._left_of,
+        )
+        if self._subject.settings.profile.name is not ProfileName.FENCECTL:
+            from fencectl.run.foreign_recovery import ForeignRecovery
+
+            return ForeignRecovery(world, plan).run()
+        return Recovery(world, plan, journal=recovery_journal(own, plan), vouched=self._vouched).run()
+
+    def _left_of(self, key: str) -> list[Found]:
+        runs = self._subject.runs(self._door, self._clock, vouched=self._vouched)
+        if runs.observation.unreadable:
+            missing = runs.observation.unreadable[0]
+            raise NotReadableError(f"{missing.what} could not be read again", reason=missing.why)
+        return [found for found in runs.reading.found if found.group == key]
+
+    def _own_journal(self) -> Journal:
+        """Who recovers, with everything that proves our end, should we die half-way."""
+        from fencectl.evidence.machine import Machine
+        from fencectl.evidence.self_identity import describe_self
+
+        now = self._clock.wall()
+        own = describe_self(os.environ, Machine(), command=sys.argv, at=now)
+        return Journal(
+            holder=own.identity,
+            uid="",
+            seq=1,
+            rank=0,
+            at=now,
+            phase=Phase.RECOVERING,
+            repository=own.repository,
+            server=own.server,
+            job=own.job,
+            job_verified=own.job_verified,
+            runner=own.runner,
+            details=own.details,
+        )
+
+    def _code(self, outcome: Outcome) -> ExitCode:
+        if outcome.stopped is None:
+            return ExitCode.OK
+        if outcome.wrote:
+            return ExitCode.STILL_FENCED
+        if outcome.forbidden:
+            return ExitCode.INCOMPLETE
+        if self._signals.code is not None:
+            return self._signals.code
+        return ExitCode.HELD_LIVE if outcome.alive else ExitCode.HELD_PERSON_NEEDED
