@@ -417,11 +417,18 @@ def _running(cluster: Cluster, *args: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+def _by_name(obj: Raw) -> tuple[str, ...]:
+    # NB: not `get KIND NAME --watch`: of a single object kubectl drops the first event, and with it a change
+    # that comes between its read and its watch. A list is watched from its own version.
+    where = ("-n", obj["metadata"]["namespace"]) if "namespace" in obj["metadata"] else ()
+    return (obj["kind"].lower(), *where, "--field-selector", f"metadata.name={obj['metadata']['name']}")
+
+
 def test_watch_prints_each_change(cluster: Cluster) -> None:
     """`get --watch` begins with what is there and follows."""
     node = make_node(cluster)
     name = node["metadata"]["name"]
-    with _running(cluster, "get", "node", name, "--watch") as process:
+    with _running(cluster, "get", *_by_name(node), "--watch") as process:
         assert process.stdout is not None
         assert process.stdout.readline().split()[0] == "NAME"
         assert process.stdout.readline().split()[:2] == [name, "Unknown"]
@@ -429,13 +436,10 @@ def test_watch_prints_each_change(cluster: Cluster) -> None:
         assert process.stdout.readline().split()[:2] == [name, "Unknown,SchedulingDisabled"]
 
 
-def test_watch_only_gives_json(cluster: Cluster) -> None:
+def test_watch_gives_fields(cluster: Cluster) -> None:
     """As a script follows."""
     obj = make_kustomization(cluster)
-    where = ("-n", obj["metadata"]["namespace"])
-    with _running(
-        cluster, "get", "ks", obj["metadata"]["name"], *where, "--watch", "-o", "jsonpath={.spec.suspend};"
-    ) as process:
+    with _running(cluster, "get", *_by_name(obj), "--watch", "-o", "jsonpath={.spec.suspend};") as process:
         assert process.stdout is not None
         assert process.stdout.read(1) == ";"
         cluster.merge_patch(path_of(obj), {"spec": {"suspend": True}})
@@ -490,14 +494,6 @@ def test_whoami(cluster: Cluster) -> None:
 def test_can_i(cluster: Cluster) -> None:
     """By a review, exit 1 for no."""
     grant(cluster, "user-6", {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]})
-    for _ in range(500):
-        if (
-            cluster.request(
-                "PATCH", f"{NODES}/missing", body="[]", user="user-6", content_type="application/json-patch+json"
-            ).status
-            == 404
-        ):
-            break
     assert cluster.kubectl("auth", "can-i", "patch", "nodes", user="user-6").stdout == "yes\n"
     done = cluster.kubectl("auth", "can-i", "list", "nodes", user="user-6", check=False)
     assert (done.returncode, done.stdout) == (1, "no\n")

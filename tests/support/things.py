@@ -6,6 +6,7 @@ Each has a name of its own unless a test gives one; `Cluster.wipe()` takes it aw
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ NODES = "/api/v1/nodes"
 
 KEPT_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 MADE_BY_TESTS = "fencectl.test/made"
+GRANT_TIMEOUT_S = 20.0
 
 
 def ensure_namespace(cluster: Cluster, name: str) -> str:
@@ -160,7 +162,7 @@ def make_git_repository(
 
 def grant(cluster: Cluster, user: str, *rules: Raw, namespace: str | None = None) -> None:
     """
-    Give a user rights, in all namespaces or in one: on the real server by RBAC objects.
+    Give a user rights, in all namespaces or in one: on the real server by RBAC objects, once they are in force.
 
     A rule is as in a ClusterRole: `{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}`.
     """
@@ -183,6 +185,31 @@ def grant(cluster: Cluster, user: str, *rules: Raw, namespace: str | None = None
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         },
     )
+    for rule in rules:
+        _wait_allowed(cluster, user, rule, namespace)
+
+
+def _wait_allowed(cluster: Cluster, user: str, rule: Raw, namespace: str | None) -> None:
+    # The real server's authorizer reads roles from a watch, so a grant takes a moment.
+    attributes = {
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": rule["resources"][0].partition("/")[0],
+        "subresource": rule["resources"][0].partition("/")[2],
+        "namespace": namespace or "",
+        "name": (rule.get("resourceNames") or [""])[0],
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "resourceAttributes": attributes},
+    }
+    end = time.monotonic() + GRANT_TIMEOUT_S
+    while True:
+        answer = cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body=review)
+        if expect(answer, 201)["status"]["allowed"]:
+            return
+        assert time.monotonic() < end, f"never allowed: {answer.text}"
 
 
 def path_of(obj: Raw) -> str:
