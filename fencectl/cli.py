@@ -166,8 +166,8 @@ def fences(
         shell=Shell(shell),
         watch=watch,
     )
-    if watch and options.output is not Output.TEXT:
-        raise UsageError(f"`--watch` shows text only, not {output}", hint="leave one of them out")
+    if watch and options.output not in (Output.TEXT, Output.JSON):
+        raise UsageError(f"`--watch` shows text or JSON lines, not {output}", hint="leave one of them out")
     if explain and no_commands:
         raise UsageError("`--explain` explains the commands that `--no-commands` leaves out", hint="choose one")
     from fencectl.commands import fences as command
@@ -207,14 +207,60 @@ def release(
         holder=_not_empty("--holder", holder),
         output_dir=_not_empty("--output-dir", output_dir),
     )
-    if len(options.common.contexts) > 1:
-        raise UsageError(
-            f"release takes one `--context`, got {', '.join(options.common.contexts)}",
-            hint="run it once for each cluster",
-        )
+    _one_context("release", options.common.contexts)
     if options.output_dir is not None and options.output is not Output.TEXT:
         raise UsageError(f"`--output-dir` writes patch files, not {output}", hint="leave one of them out")
     from fencectl.commands import release as command
+
+    return command.run(options)
+
+
+@app.command("recover", cls=Verb, help="Release what a provably dead holder left")
+def recover(
+    ctx: typer.Context,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, change nothing")] = False,
+    holder: Annotated[str | None, typer.Option("--holder", metavar="ID", help="Only this holder")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every dead holder")] = False,
+    accept_presumed: Annotated[
+        bool, typer.Option("--accept-presumed", help="Presumed dead is dead enough")
+    ] = False,
+    node_verified: Annotated[
+        list[str] | None, typer.Option("--node-verified", metavar="NODE", help="A node that you have checked")
+    ] = None,
+    resume_kept: Annotated[
+        list[str] | None, typer.Option("--resume-kept", metavar="FENCE", help="A kept suspension that may go")
+    ] = None,
+    watch_for: Annotated[
+        str | None, typer.Option("--watch-for", metavar="DURATION", help="Watch the heartbeat longer than 40s")
+    ] = None,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask")] = False,
+    context: Contexts = None,
+    output: Annotated[Literal["text", "json", "github"], typer.Option("-o", "--output", help="Shape")] = "text",
+    config: ConfigFile = None,
+    kubeconfig: Kubeconfig = None,
+    profile: ProfileChoice = None,
+    request_timeout: RequestTimeout = None,
+    no_color: NoColor = False,
+    verbose: Verbose = 0,
+) -> int:
+    from fencectl.commands.options import Output, RecoverOptions
+
+    options = RecoverOptions(
+        common=_common(ctx),
+        output=Output(output),
+        holder=_not_empty("--holder", holder),
+        every=every,
+        accept_presumed=accept_presumed,
+        verified_nodes=tuple(node_verified or ()),
+        resume_kept=tuple(resume_kept or ()),
+        watch_for_s=_duration("--watch-for", watch_for),
+        dry_run=dry_run,
+        yes=yes,
+    )
+    _one_context("recover", options.common.contexts)
+    if every and holder is not None:
+        raise UsageError("`--all` and `--holder` contradict each other", hint="choose one")
+    from fencectl.commands import recover as command
 
     return command.run(options)
 
@@ -255,6 +301,13 @@ def _common(ctx: typer.Context) -> Any:
         verbosity=given["verbose"],
         origins=origins,
     )
+
+
+def _one_context(verb: str, contexts: tuple[str, ...]) -> None:
+    if len(contexts) > 1:
+        raise UsageError(
+            f"{verb} takes one `--context`, got {', '.join(contexts)}", hint="run it once for each cluster"
+        )
 
 
 def _not_empty(option: str, value: str | None) -> str | None:

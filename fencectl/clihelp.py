@@ -28,6 +28,8 @@ Usage: {prog} COMMAND [OPTIONS]
 Look (never writes):
   fences    Report every fence held: holder, evidence, release command
   release   Print the release commands only; it changes nothing itself
+Act:
+  recover   Release what a provably dead holder left
 Learn:
   demo      The whole story on a cluster inside this program
 Start with: {prog} fences
@@ -67,6 +69,25 @@ Common: --context NAME, -o text|json, --config, --kubeconfig,
   --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
 Every flag is also read from the environment: FENCECTL_RELEASE_HOLDER=ID
 """,
+    "recover": """\
+Usage: {prog} recover [OPTIONS]
+  Release what a provably dead holder left: the whole chain, in order.
+  {prog} recover --context prod --dry-run   the plan, nothing changed
+  {prog} recover --context prod             asks before it writes
+  {prog} recover --context prod --yes       for a CI job
+
+  --dry-run                 Print the plan only
+  --holder ID               Only this holder (also RUN.ATTEMPT)
+  --all                     Every dead holder, one after the other
+  --accept-presumed         Also one that is only presumed dead
+  --node-verified NODE      A node in phase mutating that you have checked
+  --resume-kept FENCE       A suspension kept after a rollback that may go
+  --watch-for DURATION      Watch the heartbeat longer than the 40s it needs
+  -y, --yes                 Do not ask
+Common: --context NAME, -o text|json|github, --config, --kubeconfig,
+  --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
+Every flag is also read from the environment: FENCECTL_RECOVER_HOLDER=ID
+""",
     "demo": """\
 Usage: {prog} demo [OPTIONS]
   The whole story on a cluster inside this program; nothing else is touched.
@@ -82,6 +103,7 @@ Common: --no-color, -v, -h
 _VERB_HABITS = {
     **dict.fromkeys(("status", "list", "ls", "get", "show", "check"), "fences"),
     **dict.fromkeys(("unlock", "unfence", "resume", "uncordon", "free"), "release"),
+    **dict.fromkeys(("heal", "repair", "cleanup", "clean"), "recover"),
     "version": "--version",
     "completion": "--show-completion",
 }
@@ -154,6 +176,22 @@ def _habits() -> dict[str, dict[str, _Answer]]:
                 ("-w", "--watch"),
                 ("release prints commands once", "`{prog} fences --watch` refreshes in place"),
             ),
+        },
+        "recover": {
+            **dict.fromkeys(_KUBECONFIG_HELD, kubeconfig),
+            **dict.fromkeys(
+                _FILTERS,
+                (
+                    "recover takes a holder's whole chain; a filter would leave a part of it fenced",
+                    "`--holder ID` picks whose",
+                ),
+            ),
+            "--force": (
+                "there is no `--force`: recover releases what is proven dead",
+                "`--accept-presumed` and `--node-verified NODE` are what a person can vouch for",
+            ),
+            "--wait": ("recover waits for nobody", "`{prog} fences --watch` shows when a holder is gone"),
+            "--timeout": ("recover has no option `--timeout`", "did you mean `--request-timeout`?"),
         },
         "demo": dict.fromkeys(
             ("--context", "--kubeconfig", "--config", "--profile", "-o", "--output", *_FILTERS, *_KUBECONFIG_HELD),

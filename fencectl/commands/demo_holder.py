@@ -79,7 +79,7 @@ def _deploy(transport: Transport, connection: Connection, *, behind_s: float) ->
     try:
         token = run.take_lease()
     except LeaseHeldError as held:
-        report = subject_of(connection).look(transport, SystemClock())
+        report = subject_of(connection).look(transport, SystemClock()).report
         _say(f"not deployed: {held.sentence}")
         _say(f"  {held_sentence(report)}")
         _say("  nothing was changed")

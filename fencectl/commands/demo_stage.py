@@ -90,7 +90,7 @@ class Stage:
     def look(self) -> FenceReport:
         """Read the cluster as `fences` does."""
         connection = resolve(str(self.kubeconfig), CONTEXT, {}, self.kubeconfig.parent)
-        return subject_of(connection).look(self.transport, SystemClock())
+        return subject_of(connection).look(self.transport, SystemClock()).report
 
     def fenced(self) -> Fenced:
         """Read the story's objects one by one, whatever marks they carry."""

@@ -78,7 +78,7 @@ class Subject:
     ) -> Look:
         """Look once, ask about every holder once, and assemble the report."""
         runs = self.runs(getter, clock, vouched=vouched)
-        evidence: Mapping[str, HolderEvidence] = {}
+        evidence = ask_about(runs, getter, clock) if runs.subjects else {}
         return Look(runs, assemble(runs, evidence=evidence, unchanged_for_s=unchanged_for_s))
 
 
@@ -102,6 +102,7 @@ def ask_about(runs: Runs, getter: Getter, clock: Clock) -> Mapping[str, HolderEv
         reader=getter,
         clock=clock,
         deadline_s=EVIDENCE_DEADLINE_S,
+        now=runs.observation.observed_at,
     )
 
 
