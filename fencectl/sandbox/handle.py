@@ -62,7 +62,7 @@ class Handler:
             name = user.name
             response = self._answer(request, action, user)
         except status.StatusError as refused:
-            response = json_response(refused.code, refused.body)
+            response = json_response(refused.code, refused.body, warnings=refused.warnings)
             if refused.code == 403:
                 response.headers["X-Content-Type-Options"] = "nosniff"
             wait_s = (refused.details or {}).get("retryAfterSeconds")

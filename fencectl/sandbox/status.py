@@ -35,6 +35,8 @@ class StatusError(Exception):
         self.details = details
         self.headers = dict(headers or {})
         self.metadata = metadata
+        # What the request had said before it was refused: sent as headers all the same.
+        self.warnings: list[str] = []
 
     @property
     def body(self) -> Obj:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fencectl.sandbox import status
@@ -148,8 +149,12 @@ class Verbs:
         return options
 
     def create(self, request: Request, target: Target, action: Action) -> Response:
-        resource = target.resource
         options = self._options(request, action, "CreateOptions")
+        with _warned(options):
+            return self._create(request, target, action, options)
+
+    def _create(self, request: Request, target: Target, action: Action, options: WriteOptions) -> Response:
+        resource = target.resource
         sent = read_body(request, kind=resource.kind)
         if action.subresource:
             return self._create_below(request, target, action, sent, options)
@@ -197,8 +202,12 @@ class Verbs:
         return json_response(201, done)
 
     def update(self, request: Request, target: Target, action: Action) -> Response:
-        resource = target.resource
         options = self._options(request, action, "UpdateOptions")
+        with _warned(options):
+            return self._update(request, target, action, options)
+
+    def _update(self, request: Request, target: Target, action: Action, options: WriteOptions) -> Response:
+        resource = target.resource
         sent = read_body(request, kind=resource.kind)
         if action.subresource == "scale":
             done = write_scale(self._api, target, change=lambda scale: sent, options=options)
@@ -224,9 +233,10 @@ class Verbs:
             done = write_scale(self._api, target, change=lambda scale: merge(scale, patch), options=options)
             return json_response(200, done)
         stored_target = Target(_stored_as(resource), target.namespace, target.name)
-        obj, created = patch_object(
-            self._api, stored_target, content_type=content_type, body=request.body, options=options
-        )
+        with _warned(options):
+            obj, created = patch_object(
+                self._api, stored_target, content_type=content_type, body=request.body, options=options
+            )
         code = 201 if created else 200
         return self._shown(request, obj, code=code, resource=resource, warnings=options.warnings)
 
@@ -302,6 +312,16 @@ class Verbs:
             "items": [_without_type(as_seen(resource, obj)) for obj in page.items],
         }
         return json_response(200, body)
+
+
+@contextmanager
+def _warned(options: WriteOptions) -> Iterator[None]:
+    """Let a refusal carry the warnings that came before it."""
+    try:
+        yield
+    except status.StatusError as refused:
+        refused.warnings = list(options.warnings)
+        raise
 
 
 def _key(resource: Resource) -> tuple[str, str]:
