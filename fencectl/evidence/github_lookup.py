@@ -67,6 +67,7 @@ class Lookup:
     question: str
     now: datetime
     notes: list[str] = field(default_factory=list)
+    asking_about: str = "run"
 
     def fact(self) -> JobFact:
         """Ask, and return what was answered."""
@@ -80,7 +81,9 @@ class Lookup:
         if why_none is not None:
             self.notes.append(why_none)
         if number is not None:
+            self.asking_about = "job"
             job, date_at = self.run.job(number)
+            self.asking_about = "run"
             if (job.run, job.attempt) == (self.run.run, self.run.attempt):
                 return self._recorded(job, date_at)
             belongs = (
@@ -163,11 +166,9 @@ class Lookup:
             return self._unknown(f"the attempt says {words}, but none of its jobs ever had a runner")
         last = max((job.ended_at for job in ran if job.ended_at), default=None)
         at = f", the last at {clock_text(last, now=self.now)}" if last else ""
-        one = len(jobs.every) == 1
-        ended = "its only job has ended" if one else f"all its {len(jobs.every)} jobs have ended"
         return self._fact(
             State.ENDED,
-            f"attempt {words}, {ended}{at}, {self._runner_words(ran)}",
+            f"attempt {words}, {_all_ended(jobs)}{at}, {self._runner_words(ran)}",
             hosted=all(job.is_hosted(self._runner) for job in ran),
             ended_for_s=_since_last(jobs),
         )
@@ -181,10 +182,9 @@ class Lookup:
                 self.notes.append(f"its jobs could not be listed: {error.words}")
         if jobs is not None and jobs.all_ended:
             # NB: https://github.com/actions/runner/issues/3872: runs that stay in_progress for weeks.
-            count = len(jobs.every)
-            ended = "its only job has ended" if count == 1 else f"all its {count} jobs have ended"
             return self._unknown(
-                f"the attempt says {status}, yet {ended}; without a recorded job nobody can say which was this one"
+                f"the attempt says {status}, but {_all_ended(jobs)}; without a recorded job nobody can say whether"
+                " there is another to come"
             )
         return self._fact(State.ALIVE, f"attempt {words}")
 
@@ -192,12 +192,13 @@ class Lookup:
         """A 404 hides what the token may not see: say how far it can see."""
         if error.status != 404:
             return error.words
+        missing = f"404: no such {self.asking_about}, or the token may not see it"
         try:
             visible = self.run.repository_is_visible()
         except UnansweredError:
-            return "404: no such run, or the token may not see it"
+            return missing
         if visible:
-            return "404: no such run, or the token may not see it (it sees the repository): deleted or hidden"
+            return f"{missing}: deleted or hidden, since the repository can be seen"
         return f"404: the token cannot see the repository {self.run.repository}, or there is none"
 
     def _runner_name(self) -> str | None:
@@ -250,6 +251,10 @@ def is_askable(subject: Subject) -> bool:
     """Whether a holder names a run of GitHub Actions."""
     holder = subject.holder
     return holder.kind is HolderKind.GITHUB and holder.run is not None and holder.attempt is not None
+
+
+def _all_ended(jobs: Jobs) -> str:
+    return "its only job has ended" if len(jobs.every) == 1 else f"all its {len(jobs.every)} jobs have ended"
 
 
 def _ran(jobs: Jobs) -> list[Job]:

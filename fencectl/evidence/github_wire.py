@@ -133,8 +133,8 @@ class Wire:
         except ConnectionRefusedError:
             self.close()
             raise UnansweredError("connection refused") from None
-        except ConnectionError:
-            raise
+        except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            raise ConnectionResetError from None
         except (OSError, HTTPException, ValueError) as error:
             self.close()
             raise UnansweredError(self._words(error, timeout_s)) from None
@@ -205,8 +205,6 @@ class Wire:
             return f"no answer within {timeout_s:.1f}s" if timeout_s < 1 else f"no answer within {timeout_s:.0f}s"
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"TLS failure: the certificate is not accepted ({cut(error.verify_message)})"
-        if isinstance(error, ssl.SSLEOFError):
-            return "the connection broke"
         if isinstance(error, ssl.SSLError):
             reason = (error.reason or "no reason given").lower().replace("_", " ")
             return f"TLS failure: {cut(reason)}"

@@ -114,13 +114,19 @@ def hang() -> Fault:
 
 
 class LoopbackGitHub:
-    """Start with `start()` or as a context manager. `date_at` is GitHub's clock: None for the real one."""
+    """
+    Start with `start()` or as a context manager. `date_at` is GitHub's clock: None for the real one.
+
+    `date_text`: sent as the Date header instead. `token`: the one that is accepted, None for none at all. `prefix`:
+    of every path, as on an Enterprise Server. `page_size`: at most so many jobs on a page.
+    """
 
     def __init__(
-        self, *, repository: str = REPOSITORY, date_at: datetime | None = None, tls: ssl.SSLContext | None = None
+        self, *, repository: str = REPOSITORY, date_at: datetime | None = None, certificate: Path | None = None
     ) -> None:
         self.repository = repository
         self.date_at = date_at
+        self.date_text: str | None = None
         self.token: str | None = TOKEN
         self.prefix = ""
         self.page_size = 100
@@ -132,7 +138,7 @@ class LoopbackGitHub:
         self._aliases: dict[str, str] = {}
         self._faults: list[tuple[re.Pattern[str], Fault]] = []
         self._lock = threading.Lock()
-        self._tls = tls
+        self._certificate = certificate
         self._server: _Server | None = None
 
     def __enter__(self) -> Self:
@@ -145,7 +151,7 @@ class LoopbackGitHub:
         self.stop()
 
     def start(self) -> None:
-        self._server = _Server(self, self._tls)
+        self._server = _Server(self, self._certificate)
         threading.Thread(
             target=self._server.serve_forever, args=(0.02,), name="loopback-github", daemon=True
         ).start()
@@ -166,16 +172,19 @@ class LoopbackGitHub:
     @property
     def url(self) -> str:
         """The API's address."""
-        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}{self.prefix}"
+        return f"{'https' if self._certificate else 'http'}://127.0.0.1:{self.port}{self.prefix}"
 
     def env(self, **others: str) -> dict[str, str]:
         """What a step in GitHub Actions would have: for a subprocess, or for `GitHubSettings.from_environment`."""
-        return {
+        made = {
             "GITHUB_API_URL": self.url,
             "GITHUB_SERVER_URL": "https://github.com",
             "GITHUB_REPOSITORY": self.repository,
             "GITHUB_TOKEN": TOKEN,
-        } | others
+        }
+        if self._certificate is not None:
+            made["SSL_CERT_FILE"] = str(self._certificate)
+        return made | others
 
     # What is there.
 
@@ -361,11 +370,13 @@ _NOT_FOUND = Fault(404, body={"message": "Not Found", "documentation_url": "http
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, github: LoopbackGitHub, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, github: LoopbackGitHub, certificate: Path | None) -> None:
         self.github = github
         self._open: set[socket.socket] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
-        if tls is not None:
+        if certificate is not None:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
             # NB: the handshake is left to the thread of the connection, or a silent client would stop all others.
             self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
@@ -388,13 +399,17 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # NB: head and body in one segment: in two, the second waits 40 ms for the client's acknowledgement.
+    wbufsize = -1
+    disable_nagle_algorithm = True
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its own name for it
         """Whoever wants to know looks into `asked`."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
-        return format_datetime(self.server.github.now(), usegmt=True)
+        github = self.server.github
+        return format_datetime(github.now(), usegmt=True) if github.date_text is None else github.date_text
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
@@ -430,18 +445,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
 
-def server_certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """Make a certificate for 127.0.0.1 that is its own CA: its file, and a server's context with it."""
-    key, certificate = folder / "github.key", folder / "github.crt"
+def server_certificate(folder: Path) -> Path:
+    """Make a certificate for 127.0.0.1 that is its own CA, its key beside it."""
+    certificate = folder / "github.crt"
     command = (
         "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "7", "-subj", "/CN=loopback-github",
-        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate),
+        "-addext", "subjectAltName=IP:127.0.0.1",
+        "-keyout", str(certificate.with_suffix(".key")), "-out", str(certificate),
     )  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, f"openssl is needed to make a certificate: {done.stderr.strip()}"
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return certificate, context
+    return certificate
 
 
 def _stamp(at: datetime) -> str:
