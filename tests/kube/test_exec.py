@@ -1,4 +1,4 @@
-"""Exec plugins without a cluster: what they are given, how they may fail, and when they run again."""
+"""Exec plugins without a cluster: what they are given, and how they may fail."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from pathlib import Path
 import pytest
 
 from fencectl.cluster import exec_plugin
-from fencectl.cluster.credentials import CredentialsMissing, Ticket, TicketSource
-from fencectl.core.errors import ExitCode, UsageError
-from tests.kube.support_kube import SECRET, Desk, FakeClock, Raw, config
-
-V1 = "client.authentication.k8s.io/v1"
-V1BETA1 = "client.authentication.k8s.io/v1beta1"
+from fencectl.cluster.credentials import Ticket
+from tests.kube.support_kube import SECRET, Desk, FakeClock, Raw
+from tests.kube.support_plugin import V1, V1BETA1, answering, credential, failing, runs, source_of
 
 
 @pytest.fixture
@@ -32,42 +29,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 def clock() -> FakeClock:
     """Let a test say what time it is."""
     return FakeClock()
-
-
-def credential(version: str = V1, **status: object) -> str:
-    return json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
-
-
-def source_of(
-    desk: Desk, clock: FakeClock, script: str = "", cluster: Raw | None = None, **more: object
-) -> TicketSource:
-    """Write a plugin and a kubeconfig that names it, and return where its tickets come from."""
-    if script:
-        desk.program(".kube/login", script)
-    entry: Raw = {"apiVersion": V1, "command": "./login", "interactiveMode": "Never", **more}
-    desk.write(".kube/config", config(user={"exec": entry}, cluster=cluster))
-    return desk.resolve().login.source(clock)
-
-
-def answering(desk: Desk, text: str) -> str:
-    """Return a script that writes this text and counts its runs."""
-    answer = desk.write("answer.json", text)
-    return f"echo run >>{desk.home}/runs; cat {answer}"
-
-
-def runs(desk: Desk) -> int:
-    path = desk.home / "runs"
-    return path.read_text().count("run") if path.exists() else 0
-
-
-def failing(source: TicketSource, wait_s: float = 20.0) -> CredentialsMissing:
-    """Return the failure; no planted secret is in it, and nobody goes on without credentials."""
-    with pytest.raises(CredentialsMissing) as caught:
-        source.ticket(wait_s=wait_s)
-    error = caught.value
-    assert error.exit_code is ExitCode.INCOMPLETE
-    assert SECRET not in f"{error.sentence} {error.reason} {error.hint} {error.__cause__!r}"
-    return error
 
 
 def test_a_plugin_is_given_what_kubectl_gives_it(desk: Desk, clock: FakeClock) -> None:
@@ -274,187 +235,3 @@ def _runs(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
-
-
-def test_case_69_a_caller_waits_no_longer_than_it_has_time(desk: Desk, clock: FakeClock) -> None:
-    """A heartbeat with little time fails in time; the plugin goes on, and the next heartbeat has its answer."""
-    go = desk.home / "go"
-    os.mkfifo(go)
-    source = source_of(desk, clock, f"cat {go} >/dev/null; echo '{credential(token='abc')}'")
-    started_s = time.monotonic()
-    error = failing(source, wait_s=0.2)
-    assert time.monotonic() - started_s < 5
-    assert "did not answer within" in error.sentence
-    go.write_text("")
-    assert source.ticket(wait_s=20) == Ticket("Bearer abc")
-
-
-def test_one_run_serves_all_threads(desk: Desk, clock: FakeClock) -> None:
-    """Eight readers start at once: the plugin may ask a person, so it runs once."""
-    go = desk.home / "go"
-    os.mkfifo(go)
-    source = source_of(desk, clock, f"cat {go} >/dev/null; {answering(desk, credential(token='abc'))}")
-    tickets: list[Ticket] = []
-    threads = [threading.Thread(target=lambda: tickets.append(source.ticket(wait_s=20))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    go.write_text("")
-    for thread in threads:
-        thread.join(20)
-    assert tickets == [Ticket("Bearer abc")] * 8
-    assert runs(desk) == 1
-
-
-def expiring(clock: FakeClock, in_s: float, token: str) -> str:
-    at = clock.wall().timestamp() + in_s
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
-    return credential(token=token, expirationTimestamp=f"{stamp}.123456789Z")
-
-
-def test_case_69_a_token_is_renewed_before_it_ends(desk: Desk, clock: FakeClock) -> None:
-    """A token of 60 s: used again, renewed in its last fifth while it is still used, and never used after its end."""
-    source = source_of(desk, clock, answering(desk, expiring(clock, 60, "one")))
-    assert source.ticket(wait_s=20) == Ticket("Bearer one")
-    clock.now_s += 47
-    assert source.ticket(wait_s=20) == Ticket("Bearer one")
-    assert runs(desk) == 1
-    answering(desk, expiring(clock, 60, "two"))
-    clock.now_s += 3
-    assert source.ticket(wait_s=20) == Ticket("Bearer one")
-    _until(lambda: source.ticket(wait_s=20) == Ticket("Bearer two"))
-    assert runs(desk) == 2
-    clock.now_s += 61
-    answering(desk, expiring(clock, 60, "three"))
-    assert source.ticket(wait_s=20) == Ticket("Bearer three")
-
-
-def test_a_renewal_that_fails_ahead_of_time_stops_nobody(desk: Desk, clock: FakeClock) -> None:
-    """What is there is used to its end, the plugin is not run at every request, and then the failure is said."""
-    source = source_of(desk, clock, answering(desk, expiring(clock, 600, "one")))
-    assert source.ticket(wait_s=20) == Ticket("Bearer one")
-    answering(desk, "broken")
-    clock.now_s += 550
-    for _ in range(20):
-        assert source.ticket(wait_s=20) == Ticket("Bearer one")
-        _until(lambda: runs(desk) == 2)
-    _until(lambda: not _busy())
-    clock.now_s += 11
-    assert source.ticket(wait_s=20) == Ticket("Bearer one")
-    _until(lambda: runs(desk) == 3 and not _busy())
-    clock.now_s += 60
-    assert "no ExecCredential" in failing(source).sentence
-
-
-def test_a_failure_is_not_asked_for_again_at_once(desk: Desk, clock: FakeClock) -> None:
-    """A report of forty reads would else start a failing plugin forty times."""
-    source = source_of(desk, clock, answering(desk, "broken"))
-    for _ in range(5):
-        failing(source)
-    assert runs(desk) == 1
-    clock.now_s += 11
-    answering(desk, credential(token="abc"))
-    assert source.ticket(wait_s=20) == Ticket("Bearer abc")
-
-
-def test_case_69_after_a_401_the_plugin_runs_once(desk: Desk, clock: FakeClock) -> None:
-    """Two threads were refused with the same token: one run; the same token again is no renewal."""
-    source = source_of(desk, clock, answering(desk, credential(token="one")))
-    first = source.ticket(wait_s=20)
-    assert source.renew(first, wait_s=20) is False
-    assert runs(desk) == 2
-    answering(desk, credential(token="two"))
-    assert source.renew(first, wait_s=20) is True
-    assert source.renew(first, wait_s=20) is True
-    assert (runs(desk), source.ticket(wait_s=20)) == (3, Ticket("Bearer two"))
-
-
-def test_a_token_that_was_over_when_it_came_is_used_once(desk: Desk, clock: FakeClock) -> None:
-    """A plugin with a clock of its own: kubectl sends what it got, and asks again the next time."""
-    source = source_of(desk, clock, answering(desk, expiring(clock, -5, "late")))
-    assert source.ticket(wait_s=20) == Ticket("Bearer late")
-    assert source.ticket(wait_s=20) == Ticket("Bearer late")
-    assert runs(desk) == 2
-
-
-def _busy() -> bool:
-    return any(thread.name == "fencectl-login" for thread in threading.enumerate())
-
-
-def _until(condition: object, timeout_s: float = 20.0) -> None:
-    assert callable(condition)
-    end_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end_s
-        threading.Event().wait(0.005)
-
-
-ALLOWLIST = "credentialPluginPolicy: Allowlist\ncredentialPluginAllowlist:\n"
-
-
-@pytest.mark.parametrize(
-    ("policy", "command", "allowed"),
-    [
-        ("", "login", True),
-        ("credentialPluginPolicy: AllowAll\n", "login", True),
-        ("credentialPluginPolicy: DenyAll\n", "login", False),
-        ("credentialPluginPolicy: Sometimes\n", "login", False),
-        ("credentialPluginPolicy: DenyAll\ncredentialPluginAllowlist: [{command: login}]\n", "login", False),
-        (f"{ALLOWLIST}- command: login\n", "login", True),
-        (f"{ALLOWLIST}- name: login\n", "login", True),
-        (f"{ALLOWLIST}- command: HOME/bin/login\n", "login", True),
-        (f"{ALLOWLIST}- command: login\n", "../bin/login", True),
-        (f"{ALLOWLIST}- command: other\n", "login", False),
-        (f"{ALLOWLIST}- command: HOME/other/login\n", "login", False),
-        (f"{ALLOWLIST}- command: ./login\n", "login", False),
-        (f"{ALLOWLIST}- command: ''\n", "login", False),
-        ("credentialPluginPolicy: Allowlist\n", "login", False),
-        ("credentialPluginPolicy: Allowlist\ncredentialPluginAllowlist: []\n", "login", False),
-    ],
-)
-def test_a_plugin_that_kuberc_does_not_allow_is_not_run(
-    desk: Desk, clock: FakeClock, policy: str, command: str, allowed: bool
-) -> None:
-    """The guard against programs named in somebody else's kubeconfig holds for us as for kubectl."""
-    script = f"echo run >>{desk.home}/runs; exit 3"
-    desk.program("bin/login", script)
-    desk.program("other/login", script)
-    desk.environ.update({"PATH": f"{desk.home}/bin:/usr/bin:/bin", "HOME": str(desk.home)})
-    head = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n"
-    desk.write(".kube/kuberc", head + policy.replace("HOME", str(desk.home)))
-    desk.write(
-        ".kube/config", config(user={"exec": {"apiVersion": V1, "command": command, "interactiveMode": "Never"}})
-    )
-    desk.kubectl("get", "--raw", "/api")
-    assert (runs(desk) > 0) is allowed
-    if allowed:
-        assert "failed with exit code 3" in failing(desk.resolve().login.source(clock)).sentence
-        return
-    with pytest.raises(UsageError):
-        desk.resolve()
-
-
-def test_kuberc_is_looked_for_where_kubectl_looks(desk: Desk) -> None:
-    """By KUBERC, which also turns it off; a token beside the plugin needs no permission."""
-    user: Raw = {"exec": {"apiVersion": V1, "command": "login", "interactiveMode": "Never"}}
-    desk.write(".kube/config", config(user=user))
-    kuberc = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n"
-    desk.write(".kube/kuberc", kuberc)
-    with pytest.raises(UsageError) as caught:
-        desk.resolve()
-    assert caught.value.sentence == (
-        f"{desk.home}/.kube/kuberc does not allow the exec plugin `login` of user `prod`"
-    )
-    desk.environ["KUBERC"] = "off"
-    assert desk.resolve().login.runs_plugin
-    for content in (None, "- broken", "kind: Other\n"):
-        desk.environ["KUBERC"] = str(desk.home / "mine")
-        if content is not None:
-            desk.write("mine", content)
-        with pytest.raises(UsageError, match="KUBERC names"):
-            desk.resolve()
-    del desk.environ["KUBERC"]
-    desk.write(".kube/kuberc", "- broken\n")
-    assert desk.resolve().login.runs_plugin
-    desk.write(".kube/kuberc", kuberc)
-    desk.write(".kube/config", config(user={**user, "token": "t"}))
-    assert not desk.resolve().login.runs_plugin
