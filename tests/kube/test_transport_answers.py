@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import threading
+import tracemalloc
+from datetime import UTC
+
 import pytest
 
 from fencectl.cluster.answer import Answer, cut_message, read_refusal
