@@ -131,7 +131,7 @@ class Api:
             raise UnansweredError(f"{reply.status}: redirected to what is no URL", status=reply.status) from None
         to = origin_of(f"{parts.scheme}://{parts.netloc}")
         if to is None or (to.scheme, to.host, to.port) != (api.scheme, api.host, api.port):
-            whither = self._scrubbed(parts.netloc.rpartition("@")[2] or "nowhere")
+            whither = cut(parts.netloc.rpartition("@")[2] or "nowhere")
             raise UnansweredError(
                 f"{reply.status}: redirected to another host ({whither}), which was not followed",
                 status=reply.status,
@@ -159,7 +159,7 @@ class Api:
         elif status == 404:
             words = "nothing there, or the token may not see it"
         else:
-            words = f"GitHub said: {self._scrubbed(message)}" if message else "an answer that was not expected"
+            words = f"GitHub said: {cut(message)}" if message else "an answer that was not expected"
         return UnansweredError(f"{status}: {words}", status=status)
 
     def _limit(self, reply: Reply, message: str) -> UnansweredError | None:
@@ -177,11 +177,6 @@ class Api:
         error = UnansweredError(f"{reply.status}: rate limit, {ends}", status=reply.status)
         self._memory.limited(UNSAID_LIMIT_S if for_s is None else for_s, error)
         return error
-
-    def _scrubbed(self, text: str) -> str:
-        """Somebody else's text, short, and without the token that it might send back."""
-        token = self._settings.token
-        return cut(text.replace(token, "(token)") if token else text)
 
 
 def _json(body: bytes) -> object:

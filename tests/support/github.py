@@ -132,6 +132,7 @@ class LoopbackGitHub:
         self.page_size = 100
         self.asked: list[Asked] = []
         self.not_modified = 0
+        self.connections = 0
         self.stopping = threading.Event()
         self._attempts: dict[tuple[int, int], Raw] = {}
         self._jobs: dict[int, Raw] = {}
@@ -382,6 +383,7 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._open.add(request)
+        self.github.connections += 1
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
