@@ -16,8 +16,9 @@ from typing import Any
 from fencectl.sandbox import status
 from fencectl.sandbox.clock import SandboxClock, rfc3339
 from fencectl.sandbox.decode import DecodeError, decode_object
+from fencectl.sandbox.events import as_seen
 from fencectl.sandbox.gojson import Obj, encode, quote
-from fencectl.sandbox.managers import ManagerKey, track_update
+from fencectl.sandbox.managers import ManagerKey, read_managers, track_update, with_managers
 from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.resources import Resource, ResourceTable
 from fencectl.sandbox.storage import RaceLostError, Storage
@@ -87,8 +88,7 @@ class Api:
         target = Target(resource, namespace if resource.namespaced else "", metadata.get("name", ""))
         if managed is None:
             empty = decode_object(resource, {"metadata": {}}).obj
-            key: ManagerKey = (options.manager, "Update", resource.api_version, options.subresource)
-            obj = track_update(resource, live=empty, new=obj, key=key, now=self.now(), creating=True)
+            obj = self._tracked(resource, live=empty, new=obj, options=options, creating=True)
         else:
             obj = {**obj, "metadata": {**obj["metadata"], "managedFields": managed}}
         obj = prepare_for_create(resource, obj)
@@ -120,6 +120,14 @@ class Api:
         if present is not None and present["metadata"].get("deletionTimestamp"):
             refused.message = f"object is being deleted: {refused.message}"
         return refused
+
+    def _tracked(self, resource: Resource, *, live: Obj, new: Obj, options: WriteOptions, creating: bool) -> Obj:
+        """Return `new` with its owners after this write."""
+        owned_as = options.owned_as or resource
+        key: ManagerKey = (options.manager, "Update", owned_as.api_version, options.subresource)
+        before, after = as_seen(owned_as, live), as_seen(owned_as, new)
+        done = track_update(owned_as, live=before, new=after, key=key, now=self.now(), creating=creating)
+        return with_managers(new, read_managers(done))
 
     def _uid(self) -> str:
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
@@ -218,8 +226,7 @@ class Api:
         self._check_version(target, current, metadata, is_put=is_put)
         new = default_object(resource, new)
         if not tracked:
-            key: ManagerKey = (options.manager, "Update", resource.api_version, options.subresource)
-            new = track_update(resource, live=current, new=new, key=key, now=self.now(), creating=False)
+            new = self._tracked(resource, live=current, new=new, options=options, creating=False)
         new = prepare_for_update(resource, old=current, new=new, subresource=options.subresource)
         self._check(resource, new, old=current, subresource=options.subresource)
         new["metadata"] = {

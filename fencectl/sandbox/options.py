@@ -22,6 +22,8 @@ class WriteOptions:
     force: bool = False
     subresource: str = ""
     warnings: list[str] = field(default_factory=list)
+    # Another resource whose fields are owned: an event written through events.k8s.io owns those of that version.
+    owned_as: Resource | None = None
     # What admission adds to a new object; the writer does not own it.
     admit: Callable[[Resource, Obj], Obj] | None = None
 

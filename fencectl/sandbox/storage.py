@@ -18,7 +18,7 @@ from fencectl.sandbox.gojson import Obj
 
 Key = tuple[str, str]
 ObjectName = tuple[str, str]  # namespace ("" where there is none), name
-HISTORY = 50_000
+HISTORY = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,10 @@ def prepare_for_create(resource: Resource, obj: Obj) -> Obj:
         out["status"] = dict(_FIRST_STATUS[resource.kind])
     if resource.kind == "Pod":
         out["status"]["qosClass"] = _qos(out["spec"])
+    if resource.kind == "Job" and not out["spec"].get("manualSelector"):
+        out["spec"] = _own_pods(out["spec"], out["metadata"])
+        labels = out["metadata"].get("labels") or out["spec"]["template"]["metadata"]["labels"]
+        out["metadata"] = {**out["metadata"], "labels": labels}
     if resource.kind == "Namespace":
         # Its controller takes this off when the namespace is empty.
         out["spec"] = {"finalizers": ["kubernetes"]}
@@ -40,6 +44,22 @@ def prepare_for_create(resource: Resource, obj: Obj) -> Obj:
         metadata["generation"] = 1
     out["metadata"] = metadata
     return _normalised(resource, out)
+
+
+def _own_pods(spec: Obj, metadata: Obj) -> Obj:
+    """Give a job a selector that no other job has."""
+    uid, name = metadata["uid"], metadata.get("name", "")
+    labels = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    template = spec.get("template") or {}
+    above = template.get("metadata") or {}
+    marked = {**template, "metadata": {**above, "labels": {**(above.get("labels") or {}), **labels}}}
+    selector = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    return {**spec, "selector": selector, "template": marked}
 
 
 def _normalised(resource: Resource, obj: Obj) -> Obj:

@@ -146,6 +146,8 @@ class Verbs:
         agent = request.headers.get("user-agent", "")
         options = read_options(request.query, user_agent=agent, kind=kind, is_apply=is_apply)
         options.subresource = action.subresource
+        found = self._api.resources.find(group=action.group, version=action.version, plural=action.resource)
+        options.owned_as = found if found and found.alias_of else None
         return options
 
     def create(self, request: Request, target: Target, action: Action) -> Response:

@@ -36,7 +36,11 @@ def test_refusal_strikes_only_what_it_matches(quiet: Sandbox) -> None:
     answer = ask(quiet, "PATCH", "/api/v1/nodes/a", {}, content_type=MERGE_PATCH)
     assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
     body = answer.json()
-    assert (body["kind"], body["reason"], body["details"]["retryAfterSeconds"]) == ("Status", "ServiceUnavailable", 2)
+    assert (body["kind"], body["reason"], body["details"]["retryAfterSeconds"]) == (
+        "Status",
+        "ServiceUnavailable",
+        2,
+    )
     assert "unschedulable" not in quiet.store.get("nodes", "a")["spec"]
     assert fault.hits == 1
     fault.cancel()
@@ -65,7 +69,9 @@ def test_refusal_has_any_body(quiet: Sandbox, body: bytes | str | Raw) -> None:
     quiet.faults.refuse(status=410, body=body, path="/api/v1/nodes")
     answer = ask(quiet, "GET", "/api/v1/nodes")
     assert answer.status == 410
-    assert answer.body == (json.dumps(body, separators=(",", ":")).encode() if isinstance(body, dict) else b"<html>")
+    assert answer.body == (
+        json.dumps(body, separators=(",", ":")).encode() if isinstance(body, dict) else b"<html>"
+    )
 
 
 def test_dropped_request_is_not_carried_out(served: Sandbox) -> None:

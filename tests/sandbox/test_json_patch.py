@@ -192,4 +192,4 @@ def test_operations_on_what_exists_agree_with_the_rfc(data: st.DataObject, docum
         op = {"op": "copy", "from": path, "path": "/copied"}
     elif operation != "remove":
         op["value"] = value
-    assert _apply(json.dumps([op]), document) == jsonpatch.apply_patch(document, [op])
+    assert _apply(json.dumps([op]), document) == jsonpatch.apply_patch(document, json.dumps([op]))

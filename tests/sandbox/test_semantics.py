@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fencectl.sandbox import Sandbox, StatusError
 from fencectl.sandbox.decode import decode_object
@@ -25,10 +25,11 @@ from tests.sandbox.support import Raw, ask, config_map, kustomization, lease, no
 
 def test_text_is_escaped_as_go_does() -> None:
     """Five characters more than Python, and none less."""
-    text = "<é>&\u2028\u2029🦀\b\f\x01\x7f\"\\"
+    text = '<é>&\u2028\u2029🦀\b\f\x01\x7f"\\'
     assert encode(text) == '"\\u003cé\\u003e\\u0026\\u2028\\u2029🦀\\b\\f\\u0001\x7f\\"\\\\"'
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
 def test_what_is_encoded_reads_back(value: Any) -> None:
     """Escaping changes the spelling only."""
@@ -44,7 +45,7 @@ def test_lone_surrogates_are_replaced() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[1,]", "Infinity", "nope", '{"a":1} x'])
 def test_text_that_is_no_json_is_an_error(text: str) -> None:
     """With a message in Go's manner."""
-    with pytest.raises(NotJsonError, match="unexpected end|invalid character"):
+    with pytest.raises(NotJsonError, match=r"unexpected end|invalid character"):
         decode(text)
 
 
@@ -87,7 +88,21 @@ def test_label_selector_matches(selector: str, matches: bool) -> None:
 
 @pytest.mark.parametrize(
     "selector",
-    ["a in (b", "a=b=c", "!!a", "/a=1", "a=b c", "a>x", ",", "a,", "a in b", "a in (b c)", "a in (=)", "=", "a ~ b"],
+    [
+        "a in (b",
+        "a=b=c",
+        "!!a",
+        "/a=1",
+        "a=b c",
+        "a>x",
+        ",",
+        "a,",
+        "a in b",
+        "a in (b c)",
+        "a in (=)",
+        "=",
+        "a ~ b",
+    ],
 )
 def test_label_selector_that_is_malformed_is_a_bad_request(selector: str) -> None:
     """400, with the token that was not expected."""
@@ -201,7 +216,9 @@ def test_ownership_is_spelled_and_read_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "resource", [*built_in_resources(), *flux_resources()], ids=lambda resource: f"{resource.plural}.{resource.group}"
+    "resource",
+    [*built_in_resources(), *flux_resources()],
+    ids=lambda resource: f"{resource.plural}.{resource.group}",
 )
 def test_every_kind_decodes_an_empty_object(resource: Any) -> None:
     """No description of a type is broken, and a second pass changes nothing."""
@@ -330,7 +347,10 @@ def test_protobuf_of_a_typed_client_is_read() -> None:
         "renewTime": "1970-01-01T00:01:30.000000Z",
     }
     budget = _field(2, _field(1, _field(1, 1) + _field(3, b"50%")) + _field(3, _field(2, 2)))
-    assert decode_body(_message("PodDisruptionBudget", budget))["spec"] == {"minAvailable": "50%", "maxUnavailable": 2}
+    assert decode_body(_message("PodDisruptionBudget", budget))["spec"] == {
+        "minAvailable": "50%",
+        "maxUnavailable": 2,
+    }
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_history_is_bounded() -> None:
 
 
 def test_flux_can_be_absent_and_installed_later() -> None:
-    """"Not installed" is a 404 that is no Status."""
+    """ "Not installed" is a 404 that is no Status."""
     sandbox = Sandbox(flux=False)
     path = "/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations"
     answer = ask(sandbox, "GET", path)
