@@ -14,11 +14,10 @@ from types import MappingProxyType
 from typing import Self
 from urllib.parse import urlsplit
 
-PUBLIC_SERVER = "https://github.com"
-
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})|[0-9A-Fa-f:.]{2,45}", re.ASCII)
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*/?", re.ASCII)
-_TOKEN = re.compile(r"[\x21-\x7e]{1,4096}", re.ASCII)
+# Shorter than any that there is: it could be taken out of no text without harm.
+_TOKEN = re.compile(r"[\x21-\x7e]{8,4096}", re.ASCII)
 _TENANT = ".ghe.com"
 _ENTERPRISE_PATH = "/api/v3"
 _PORTS = {"https": 443, "http": 80}
@@ -57,7 +56,7 @@ class GitHubSettings:
     """
     Where GitHub's API is, which server it speaks for, and the token.
 
-    `problem`: why these cannot be used (a token in no spelling of one, two variables that contradict each other);
+    `problem`: why these cannot be used (what can be no token, two variables that contradict each other);
     then nobody is asked. `way`: proxies and trusted certificates, as the environment names them.
     """
 
@@ -90,7 +89,7 @@ class GitHubSettings:
         token = (environ.get("GITHUB_TOKEN", "").strip() or environ.get("GH_TOKEN", "").strip()) or None
         if token is not None and not _TOKEN.fullmatch(token):
             # NB: http.client would refuse it too, and quote it.
-            token, problem = None, problem or "the token holds characters that no token has"
+            token, problem = None, problem or "GITHUB_TOKEN or GH_TOKEN holds what can be no token"
         way = {name: environ[name] for name in _WAY if environ.get(name)}
         return cls(api.url, server.url, token, problem, MappingProxyType(way))
 
@@ -128,7 +127,7 @@ def origin_of(url: str) -> Origin | None:
     host = (parts.hostname or "").lower()
     if parts.scheme not in _PORTS or not _HOST.fullmatch(host) or not _PATH.fullmatch(parts.path):
         return None
-    if "@" in parts.netloc or parts.query or parts.fragment:
+    if "@" in parts.netloc or ("[" in parts.netloc and ":" not in host) or parts.query or parts.fragment:
         return None
     if parts.scheme == "http" and not is_loopback(host):
         return None

@@ -214,7 +214,7 @@ class Wire:
         if isinstance(error, ssl.SSLError):
             reason = (error.reason or "no reason given").lower().replace("_", " ")
             return f"TLS failure: {cut(reason)}"
-        if isinstance(error, socket.gaierror):
+        if isinstance(error, socket.gaierror | UnicodeError):
             return f"the name {self._to.host} cannot be looked up"
         if isinstance(error, IncompleteRead):
             return "an answer that was cut off"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -56,14 +57,20 @@ def subject(
     return Subject(holder, written, repository=repository, server_url=server_url)
 
 
-def settings(github: LoopbackGitHub, **env: str) -> GitHubSettings:
-    return GitHubSettings.from_environment(github.env(**env))
+def settings(github: LoopbackGitHub, env: Mapping[str, str] | None = None) -> GitHubSettings:
+    return GitHubSettings.from_environment(github.env() | dict(env or {}))
 
 
-def ask(github: LoopbackGitHub, about: Subject | None = None, *, deadline_s: float = 10.0, **env: str) -> JobFact:
-    """Ask about one holder."""
+def ask(
+    github: LoopbackGitHub,
+    about: Subject | None = None,
+    *,
+    deadline_s: float = 10.0,
+    env: Mapping[str, str] | None = None,
+) -> JobFact:
+    """Ask about one holder; `env` goes over what the loopback GitHub gives."""
     about = about or subject()
-    facts = ask_github([about], settings=settings(github, **env), now=NOW, deadline_s=deadline_s)
+    facts = ask_github([about], settings=settings(github, env), now=NOW, deadline_s=deadline_s)
     assert list(facts) == [about.holder.identity]
     return facts[about.holder.identity]
 

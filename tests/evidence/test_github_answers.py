@@ -367,7 +367,7 @@ def test_kept_connection_that_was_closed_meanwhile_is_opened_again(github: Loopb
 
 def test_nobody_listens_is_unknown(github: LoopbackGitHub) -> None:
     """A server that is switched off."""
-    assert unknown(github, GITHUB_API_URL="http://127.0.0.1:1") == "connection refused"
+    assert unknown(github, env={"GITHUB_API_URL": "http://127.0.0.1:1"}) == "connection refused"
 
 
 def test_server_that_never_answers_is_given_up_in_time(github: LoopbackGitHub) -> None:
