@@ -59,13 +59,13 @@ def gather(
     """
     holders = _fullest(subjects)
     at = now if now is not None else clock.wall()
-    runs = [subject for subject in holders.values() if subject.holder.kind is HolderKind.GITHUB]
+    runs = {name: subject for name, subject in holders.items() if subject.holder.kind is HolderKind.GITHUB}
     pods = {name: subject for name, subject in holders.items() if recorded_pod(subject) is not None}
     answers = _Answers()
     tasks: list[Callable[[], None]] = []
     if runs:
         asker = github if github is not None else _github(environ)
-        tasks.append(lambda: answers.add_jobs(asker.ask(runs, now=at, deadline_s=deadline_s)))
+        tasks.append(lambda: answers.add_jobs(asker.ask(list(runs.values()), now=at, deadline_s=deadline_s)))
     if pods and reader is not None:
         waiting = list(pods.items())
         tasks += [
@@ -79,7 +79,7 @@ def gather(
     late = f"no answer within {deadline_s:g}s"
     return {
         name: HolderEvidence(
-            job=jobs.get(name) or (_no_job(at, late) if subject in runs else None),
+            job=jobs.get(name) or (_no_job(at, late) if name in runs else None),
             process=processes[name],
             pod=seen_pods.get(name)
             or (_no_pod(subject, at, late if reader else "not asked") if name in pods else None),

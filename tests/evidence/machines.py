@@ -144,7 +144,7 @@ def local(pid: int) -> str:
     return f"4f2a91c07be3d855-local-build-7-{pid}-9c41e07a"
 
 
-def at_another_time(given: Subject, **changes: Any) -> Subject:
+def journalled(given: Subject, **changes: Any) -> Subject:
     """The same holder, its journal changed."""
     assert given.journal is not None
     return replace(given, journal=replace(given.journal, **changes))

@@ -26,7 +26,7 @@ from tests.evidence.machines import (
     POD,
     TICKS,
     Tree,
-    at_another_time,
+    journalled,
     recorded,
     subject,
 )
@@ -408,7 +408,7 @@ def test_clock_that_was_set_back_does_not_make_the_payload_a_strangers(tree: Tre
 def test_journal_written_before_the_payload_began_gives_no_false_death(tree: Tree) -> None:
     """A journal whose time was not moved on is older than all of the payload: still not ended."""
     tree.add(4801, group=4800, started=AT_NOW)
-    given = at_another_time(subject(recorded(payload_group=group())), at=NOW - timedelta(hours=2))
+    given = journalled(subject(recorded(payload_group=group())), at=NOW - timedelta(hours=2))
     fact = ask_process(given, tree.machine(), at=NOW)
     assert fact is not None
     assert fact.state is State.UNKNOWN

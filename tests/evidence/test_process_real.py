@@ -26,7 +26,7 @@ from fencectl.evidence.machine import Machine
 from fencectl.evidence.process import ask_process
 from tests.evidence.machines import (
     ask_within,
-    at_another_time,
+    journalled,
     local,
     real_details,
     real_machine,
@@ -184,7 +184,7 @@ def test_case_46_payload_of_a_killed_parent_is_alive_until_it_ends(
     if not recorded:
         assert given.journal is not None
         assert given.journal.details is not None
-        given = at_another_time(given, details={**given.journal.details, "payload_group": None})
+        given = journalled(given, details={**given.journal.details, "payload_group": None})
     assert ask(given, machine).state is State.ALIVE
     os.killpg(group, signal.SIGKILL)
     until(lambda: ask(given, machine).state is State.ENDED)
