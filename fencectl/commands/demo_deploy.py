@@ -30,7 +30,7 @@ from fencectl.core.placements import (
     rewrite_journal,
 )
 from fencectl.core.refs import ObjectRef, Seen, dig
-from fencectl.core.releases import CannotLift, lift_cordon, lift_lease, lift_suspension
+from fencectl.core.releases import CannotLift, drain_token, lift_cordon, lift_lease, lift_suspension
 
 LEASE_KIND = ("coordination.k8s.io/v1", "Lease", "leases")
 KUSTOMIZATION_KIND = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "kustomizations")
@@ -105,6 +105,20 @@ class PlayedDeploy:
         story = mark.journal.with_phase(phase, at=self.now, reason=reason)
         return self._send(fenced, rewrite_journal(fenced, mark.journal, story))
 
+    def is_drained(self, fenced: Seen) -> bool:
+        """Whether one read shows our mark, the suspension, and that Flux has handled our token under it."""
+        ref = fenced.ref
+        seen = self._must_read((ref.api_version, ref.kind, ref.plural), ref.namespace, ref.name)
+        mark = read_mark(seen)
+        return (
+            seen.ref.uid == ref.uid
+            and mark is not None
+            and mark.journal is not None
+            and mark.owner == self.holder
+            and dig(seen.raw, "spec", "suspend") is True
+            and dig(seen.raw, "status", "lastHandledReconcileAt") == drain_token(self.holder, mark.journal.seq)
+        )
+
     def release_all(self) -> Iterator[tuple[ObjectRef, str]]:
         """Release every fence in the reverse order, each from a fresh read, and free the lease last."""
         while self._fenced:
@@ -130,6 +144,8 @@ class PlayedDeploy:
 
     def _journal(self, rank: int) -> Journal:
         self._seq += 1
+        # The details are on the lease alone, where a report looks for them once.
+        story = {key: value for key, value in self.story.items() if rank == 0 or key != "details"}
         return Journal(
             holder=self.holder,
             uid="",
@@ -138,7 +154,7 @@ class PlayedDeploy:
             at=self.now,
             phase=Phase.HELD,
             lease=self._lease_ref,
-            **self.story,
+            **story,
         )
 
     def _place(self, seen: Seen, placed: Placed) -> Seen:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
-import socket
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,15 +19,16 @@ from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.kubeconfig import Connection, resolve
 from fencectl.cluster.transport import Transport
 from fencectl.commands.common import TargetSettings
-from fencectl.commands.demo_deploy import LeaseHeldError, PlayedDeploy
+from fencectl.commands.demo_deploy import LeaseHeldError, NotFencedError, PlayedDeploy
 from fencectl.commands.reading import LOOK_DEADLINE_S, Subject
 from fencectl.core.config import Settings
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.evidence import Strength, Verdict
-from fencectl.core.identity import local_identity
 from fencectl.core.profiles import FENCECTL
 from fencectl.core.report import FenceReport
 from fencectl.core.times import clock_text
+from fencectl.evidence.machine import Machine
+from fencectl.evidence.self_identity import describe_self
 from fencectl.report.words import held_sentence
 
 NAMESPACE = "flux-system"
@@ -68,13 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
 
 def _deploy(transport: Transport, connection: Connection, *, behind_s: float) -> ExitCode:
     now = server_time(transport) - timedelta(seconds=behind_s)
-    run = PlayedDeploy(
-        transport,
-        local_identity(revision="", host=socket.gethostname(), pid=os.getpid(), nonce=secrets.token_hex(4)),
-        FENCECTL.lease,
-        now,
-        story={"reason": "the deploy of the demo"},
-    )
+    # NB: HOME is the demo's own folder; the checkout that the user stands in is none of its business.
+    own = describe_self(os.environ, Machine(), command=sys.argv, at=now, folder=Path.home())
+    story = {"reason": "the deploy of the demo", "details": own.details}
+    run = PlayedDeploy(transport, own.identity, FENCECTL.lease, now, story=story)
     at = clock_text(now, now=now)
     try:
         token = run.take_lease()
@@ -86,7 +82,10 @@ def _deploy(transport: Transport, connection: Connection, *, behind_s: float) ->
         return refusal_code(report)
     _say(f"{at}  lease/{'/'.join(run.lease)} taken, token {token}")
     for rank, name in enumerate((PARENT, CHILD), start=1):
-        _say(f"{at}  {run.suspend(NAMESPACE, name, rank=rank).ref.display} suspended")
+        suspended = run.suspend(NAMESPACE, name, rank=rank)
+        if not run.is_drained(suspended):
+            raise NotFencedError(f"{suspended.ref.display} still reconciles")
+        _say(f"{at}  {suspended.ref.display} suspended and drained")
     _say(f"{at}  {run.cordon(NODE).ref.display} cordoned")
     _say(f"{at}  {AT_WORK}")
     sys.stdin.read()

@@ -214,6 +214,7 @@ def staged(*, behind: timedelta = timedelta(), environ: Mapping[str, str] | None
         sandbox = after.enter_context(Sandbox(manual_clock_at=datetime.now(UTC) - behind if behind else None))
         clock = after.enter_context(LateClock(sandbox.clock, behind))
         _furnish(sandbox)
+        sandbox.flux.automatic()
         kubeconfig = _private(folder / "kubeconfig", sandbox.kubeconfig(context=CONTEXT))
         config = _private(folder / "fencectl.yaml", _OWN_CONFIG)
         transport = resolve(str(kubeconfig), CONTEXT, {}, folder).open()

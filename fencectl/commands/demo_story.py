@@ -19,6 +19,7 @@ from fencectl.commands.demo_holder import AT_WORK, CHILD, NAMESPACE, NODE, PAREN
 from fencectl.commands.demo_show import Narrator
 from fencectl.commands.demo_stage import Deployer, Ended, Fenced, Stage
 from fencectl.core.answers import Applied
+from fencectl.core.errors import ExitCode
 from fencectl.core.evidence import Verdict
 from fencectl.core.identity import parse_holder
 from fencectl.core.report import FenceReport, HolderBlock
@@ -80,8 +81,10 @@ def deploy_is_killed(stage: Stage, narrator: Narrator, deployer: Deployer, holde
         refused = second.finish()
     narrator.output(refused.lines)
     code = refusal_code(stage.look())
+    proven = code is ExitCode.HELD_DEAD
     narrator.check(
-        f"every deploy is refused ({code.value}): the holder has to be shown dead first",
+        f"every deploy is refused ({code.value}): "
+        + ("its holder is dead, its fences are not" if proven else "nobody has proven its holder dead"),
         expected=(code.value, fenced_by(holder)),
         found=(refused.status, stage.fenced()),
     )
@@ -113,14 +116,15 @@ def fences_are_released(stage: Stage, narrator: Narrator, report: FenceReport) -
     """Step 4."""
     block = report.blocks[0]
     if stage.kubectl:
+        named = named_in(report)
         narrator.step("the printed commands release it, in order, with plain kubectl")
-        narrator.command(f"fencectl release --holder {block.holder.identity} | sh")
-        script = stage.fencectl("release", "--holder", block.holder.identity, joined=False)
+        narrator.command(f"{shlex.join(['fencectl', 'release', *named])} | sh")
+        script = stage.fencectl("release", *named, joined=False)
         narrator.output(script.errors)
         released = stage.run(["sh"], input_text="".join(f"{line}\n" for line in script.lines))
     else:
         narrator.step("the printed patches release it, in order")
-        narrator.aside("there is no kubectl on this machine: fencectl itself sends the very same bytes")
+        narrator.aside("no kubectl on this machine: fencectl itself sends the very same bytes")
         released = _sent(stage, report, block)
     narrator.output(released.lines)
     narrator.check(
@@ -159,6 +163,12 @@ def fenced_by(holder: str) -> Fenced:
         cordoned=(f"node/{NODE}",),
         marked=(*_FLUX, f"node/{NODE}"),
     )
+
+
+def named_in(report: FenceReport) -> tuple[str, ...]:
+    """Return what `release` has to be told: an unknown holder's commands are printed only where it was named."""
+    block = report.blocks[0]
+    return () if block.judgement.verdict is Verdict.DEAD else ("--holder", block.holder.identity)
 
 
 def _sent(stage: Stage, report: FenceReport, block: HolderBlock) -> Ended:

@@ -17,6 +17,7 @@ from fencectl.cluster.clock import Clock
 from fencectl.cluster.observe import WHOLE, Part, observe
 from fencectl.cluster.ports import Getter
 from fencectl.commands.reading import Subject
+from fencectl.commands.watch_evidence import Asker
 from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.errors import NotReadableError
 from fencectl.core.found import Heartbeat
@@ -102,6 +103,7 @@ class Follower:
         self._tell = tell
         self._stopped = threading.Event()
         self._pace = Pace()
+        self._asker = Asker(clock)
         self._last: Observation | None = None
         self._skew = timedelta()
 
@@ -146,7 +148,8 @@ class Follower:
             previous=self._last,
             parts=parts,
         )
-        return assemble(read_runs(self._last, settings.profile, repository=settings.repository))
+        runs = read_runs(self._last, settings.profile, repository=settings.repository)
+        return assemble(runs, evidence=self._asker.ask(runs, getter))
 
     def _run(self) -> None:
         try:
