@@ -94,7 +94,7 @@ class Api:
         obj = prepare_for_create(resource, obj)
         if options.admit:
             obj = options.admit(resource, obj)
-        self._check(resource, obj)
+        self._check(resource, obj, options=options)
         self._check_namespace(target)
         obj["metadata"] = ordered_metadata(obj["metadata"])
         if options.dry_run:
@@ -132,14 +132,15 @@ class Api:
     def _uid(self) -> str:
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
 
-    def _check(self, resource: Resource, obj: Obj, *, old: Obj | None = None, subresource: str = "") -> None:
+    def _check(self, resource: Resource, obj: Obj, *, options: WriteOptions, old: Obj | None = None) -> None:
         causes = changed_identity(old, obj) if old else []
-        causes += validate(resource, obj, subresource=subresource)
+        strict = options.owned_as is not None
+        causes += validate(resource, obj, subresource=options.subresource, strict=strict)
         if causes:
             name = obj["metadata"].get("name", "")
             raise status.invalid(resource.kind, group=resource.group, name=name, causes=causes)
         if len(encode(obj)) > MAX_OBJECT_BYTES:
-            raise status.too_large("Request entity too large: limit is 1572864")
+            raise status.StatusError(500, reason="", message="etcdserver: request is too large")
 
     def _check_namespace(self, target: Target) -> None:
         if not target.resource.namespaced:
@@ -228,7 +229,7 @@ class Api:
         if not tracked:
             new = self._tracked(resource, live=current, new=new, options=options, creating=False)
         new = prepare_for_update(resource, old=current, new=new, subresource=options.subresource)
-        self._check(resource, new, old=current, subresource=options.subresource)
+        self._check(resource, new, options=options, old=current)
         new["metadata"] = {
             **ordered_metadata(new["metadata"]),
             "resourceVersion": current["metadata"]["resourceVersion"],

@@ -91,6 +91,8 @@ def read_patch(body: str) -> list[dict[str, Any]]:
     """Read a patch; the scalars of its values stay as written."""
     decode(body)
     patch = _parse(body)
+    if patch is None:
+        return []
     if not isinstance(patch, list):
         raise NotAPatchError(_not_a_patch(patch, go_type="[]handlers.jsonPatchOp"))
     for operation in patch:

@@ -13,6 +13,7 @@ import random
 import socket
 import threading
 import uuid
+import zlib
 from collections.abc import Iterable
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -286,25 +287,35 @@ class _Connection(BaseHTTPRequestHandler):
             for line in value.split("\n"):
                 self.send_header(name, line)
         if response.stream is not None:
-            self._stream(response.stream)
+            self._stream(response.stream, zipped="gzip" in request.headers.get("accept-encoding", ""))
             return
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _stream(self, stream: WatchStream) -> None:
+    def _stream(self, stream: WatchStream, *, zipped: bool) -> None:
+        packer = zlib.compressobj(1, zlib.DEFLATED, 31) if zipped and stream.is_compressible else None
+        if packer:
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Vary", "Accept-Encoding")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.flush()
         for chunk in stream.chunks(stop=self.server.stop):
             if chunk:
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-                self.wfile.flush()
+                # NB: flushed with each event, or the client would wait for the next one.
+                self._write_chunk(packer.compress(chunk) + packer.flush(zlib.Z_SYNC_FLUSH) if packer else chunk)
             elif self._client_is_gone():
                 self.close_connection = True
                 return
+        if packer:
+            self._write_chunk(packer.flush(zlib.Z_FINISH))
         self.wfile.write(b"0\r\n\r\n")
+        self.wfile.flush()
+
+    def _write_chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.flush()
 
     def _client_is_gone(self) -> bool:

@@ -7,6 +7,7 @@ The same write path as for a client: the same checks, the same managers, the sam
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from fencectl.sandbox.api import Api
@@ -17,6 +18,11 @@ from fencectl.sandbox.reading import ListOptions, list_objects
 from fencectl.sandbox.targets import Target
 
 _PATCHES = {"json": JSON_PATCH, "merge": MERGE_PATCH, "strategic": STRATEGIC_PATCH, "apply": APPLY_YAML}
+
+
+def copied(obj: Obj) -> Obj:
+    """Return a copy that a test may change: what is stored is shared and never changes in place."""
+    return copy.deepcopy(obj)
 
 
 class Store:
@@ -48,7 +54,7 @@ class Store:
                 namespace=metadata.get("namespace", ""),
                 manager=manager,
             )
-        return made
+        return copied(made)
 
     def get(self, resource: str, name: str, *, namespace: str = "") -> Obj:
         """Return an object; a missing one is the server's 404."""
@@ -60,13 +66,15 @@ class Store:
     def find(self, resource: str, name: str, *, namespace: str = "") -> Obj | None:
         """Return an object, or None."""
         target = self._target(resource, name, namespace)
-        return self._api.storage.get(target.resource.key, name=target.key)
+        obj = self._api.storage.get(target.resource.key, name=target.key)
+        return None if obj is None else copied(obj)
 
     def list(self, resource: str, *, namespace: str = "", labels: str = "", fields: str = "") -> list[Obj]:
         """Return all objects of a resource that match."""
         found = self._api.resources.of(resource)
         options = ListOptions(label_selector=labels, field_selector=fields)
-        return list_objects(self._api.storage, found, namespace=namespace, options=options).items
+        page = list_objects(self._api.storage, found, namespace=namespace, options=options)
+        return [copied(obj) for obj in page.items]
 
     def update(self, obj: Obj, *, manager: str = "sandbox", subresource: str = "") -> Obj:
         """PUT an object."""
@@ -74,7 +82,7 @@ class Store:
         metadata = obj["metadata"]
         target = Target(resource, metadata.get("namespace", "") if resource.namespaced else "", metadata["name"])
         options = WriteOptions(manager=manager, subresource=subresource)
-        return self._api.put_or_create(target, sent=obj, options=options)[0]
+        return copied(self._api.put_or_create(target, sent=obj, options=options)[0])
 
     def patch(
         self,
@@ -92,7 +100,8 @@ class Store:
         body = patch if isinstance(patch, bytes) else (patch if isinstance(patch, str) else encode(patch)).encode()
         options = WriteOptions(manager=manager, subresource=subresource, force=force)
         target = self._target(resource, name, namespace)
-        return patch_object(self._api, target, content_type=_PATCHES[kind], body=body, options=options)[0]
+        done, _ = patch_object(self._api, target, content_type=_PATCHES[kind], body=body, options=options)
+        return copied(done)
 
     def set_status(
         self, resource: str, name: str, status: Obj, *, namespace: str = "", manager: str = "sandbox"
@@ -100,7 +109,10 @@ class Store:
         """Write the whole status, as a controller does."""
         target = self._target(resource, name, namespace)
         options = WriteOptions(manager=manager, subresource="status")
-        return self._api.update(target, change=lambda current: {**current, "status": status}, options=options)
+        done = self._api.update(
+            target, change=lambda current: {**current, "status": copied(status)}, options=options
+        )
+        return copied(done)
 
     def delete(self, resource: str, name: str, *, namespace: str = "", uid: str | None = None) -> None:
         """Delete an object."""

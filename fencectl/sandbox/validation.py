@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from fencectl.sandbox.event_rules import event_findings
 from fencectl.sandbox.gojson import Obj, encode, kind_of, quote
 from fencectl.sandbox.resources import Resource
 from fencectl.sandbox.schema import Type
 from fencectl.sandbox.status import Cause
 
+DATA_LIMIT = 1024 * 1024
 ANNOTATIONS_LIMIT = 256 * 1024
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -59,16 +61,29 @@ _UNCHECKED = Cause(
 )
 
 
-def validate(resource: Resource, obj: Obj, *, subresource: str = "") -> list[Cause]:
-    """Return every finding, in the server's order."""
+def validate(resource: Resource, obj: Obj, *, subresource: str = "", strict: bool = False) -> list[Cause]:
+    """Return every finding, in the server's order. `strict`: an event that came through events.k8s.io."""
     causes = _metadata(resource, obj["metadata"])
     if resource.kind == "Lease":
         causes += _lease(obj.get("spec") or {})
+    if resource.kind == "Event":
+        causes += event_findings(obj, strict=strict, name_problems=label_key_problems)
+    if resource.kind in ("ConfigMap", "Secret"):
+        causes += _data(resource.kind, obj)
     if resource.kind == "Pod" and not (obj.get("spec") or {}).get("containers"):
         causes.append(Cause("FieldValueRequired", "Required value", "spec.containers"))
     if resource.custom:
         causes += _custom(resource, obj, subresource=subresource)
     return causes
+
+
+def _data(kind: str, obj: Obj) -> list[Cause]:
+    """Check the size of what is held, its keys not counted."""
+    size = sum(len(value.encode()) for value in (obj.get("data") or {}).values())
+    size += sum(len(value) for value in (obj.get("binaryData") or {}).values()) * 3 // 4
+    if kind == "Secret":
+        size = size * 3 // 4
+    return [_too_long(DATA_LIMIT, "data" if kind == "Secret" else "[]")] if size > DATA_LIMIT else []
 
 
 def _custom(resource: Resource, obj: Obj, *, subresource: str) -> list[Cause]:

@@ -38,6 +38,8 @@ class WatchStream:
     bookmarks: bool = False
     ends_at_s: float | None = None
     ended: bool = False
+    # Whether it may be sent compressed: only those are that begin with the state.
+    is_compressible: bool = False
     _pending: list[bytes] = field(default_factory=list)
     _last_s: float = 0.0
 
@@ -100,13 +102,12 @@ class WatchStream:
         if version and not options.initial_events:
             self.cursor = version
             return
-        with_state = options.initial_events or "initial" not in options.match
+        self.is_compressible = options.initial_events
         # NB: "any version" may trail by a moment, as the real server's cache does. kubectl relies on it: it
         # reads an object, watches from 0, and throws the first event away.
         at = self.storage.revision_before(TRAILING_S) if options.version == "0" else None
         rows, self.cursor = self.storage.list(self.resource.key, at=at)
-        if with_state:
-            self._pending = [self._event("ADDED", self.render(obj)) for _, obj in rows if self._in_scope(obj)]
+        self._pending = [self._event("ADDED", self.render(obj)) for _, obj in rows if self._in_scope(obj)]
         if options.initial_events and options.bookmarks:
             self._pending.append(self._bookmark(initial_end=True))
 

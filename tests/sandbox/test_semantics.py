@@ -393,6 +393,9 @@ def test_events_are_one_seen_through_two_groups(quiet: Sandbox) -> None:
         "regarding": {"kind": "Node", "name": "w"},
         "note": "cordoned",
         "reason": "Fenced",
+        "action": "Fence",
+        "type": "Normal",
+        "reportingInstance": "x",
         "reportingController": "fencectl.dev/fencectl",
     }
     assert ask(quiet, "POST", base, event).json()["note"] == "cordoned"

@@ -42,6 +42,15 @@ def test_store_reads_writes_and_deletes(quiet: Sandbox) -> None:
     assert quiet.store.list("ks") == []
 
 
+def test_objects_handed_out_are_the_callers_own(quiet: Sandbox) -> None:
+    """Changing one changes nothing that is stored, nor what others were handed."""
+    sent = config_map("c", a="1")
+    made = quiet.store.create(sent)
+    sent["data"]["a"] = made["data"]["a"] = quiet.store.get("cm", "c", namespace="default")["data"]["a"] = "2"
+    quiet.store.list("cm")[0]["data"]["a"] = "3"
+    assert quiet.store.get("cm", "c", namespace="default")["data"] == {"a": "1"}
+
+
 def test_status_given_at_creation_is_stored(quiet: Sandbox) -> None:
     """As its controller would have written it afterwards."""
     status = {"observedGeneration": 1, "lastAppliedRevision": "main@sha1:1"}
