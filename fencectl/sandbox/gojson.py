@@ -33,6 +33,15 @@ def encode_bytes(value: Any) -> bytes:
     return (encode(value) + "\n").encode("utf-8", "replace")
 
 
+def clone(value: Any) -> Any:
+    """Copy a JSON value; several times faster than a deep copy that knows of cycles."""
+    if isinstance(value, dict):
+        return {key: clone(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clone(item) for item in value]
+    return value
+
+
 def plain(value: Any) -> Any:
     """Return `value` with whole floats as integers: a number without a type is written without `.0`."""
     if isinstance(value, dict):

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from fencectl.sandbox.gojson import NotJsonError, Obj, decode, encode, kind_of
+from fencectl.sandbox.gojson import NotJsonError, Obj, clone, decode, encode, kind_of
 
 MAX_OPERATIONS = 10_000
 MAX_COPY_BYTES = 3 * 1024 * 1024
@@ -125,7 +125,7 @@ def unknown_members(patch: list[dict[str, Any]]) -> list[str]:
 
 def apply_patch(document: Obj, *, patch: list[dict[str, Any]]) -> Obj:
     """Return the patched copy of `document`."""
-    target = _copy(document)
+    target = clone(document)
     copied = 0
     for operation in patch:
         copied += _apply(target, operation or {})
@@ -133,14 +133,6 @@ def apply_patch(document: Obj, *, patch: list[dict[str, Any]]) -> Obj:
             raise PatchFailedError
     done: Obj = resolve(target)
     return done
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_copy(item) for item in value]
-    return value
 
 
 def _text(operation: dict[str, Any], name: str) -> str:
@@ -163,7 +155,7 @@ def _apply(document: Any, operation: dict[str, Any]) -> int:
             _remove(source, source_key)
             size = 0
         else:
-            moved = _copy(moved)
+            moved = clone(moved)
             size = len(encode(resolve(moved)))
         where, key = _find(document, _text(operation, "path"))
         _add(where, key, moved)
@@ -173,7 +165,7 @@ def _apply(document: Any, operation: dict[str, Any]) -> int:
         if not isinstance(value, dict):
             raise PatchFailedError
         document.clear()
-        document.update(_copy(value))
+        document.update(clone(value))
         return 0
     if path == "" and name == "test":
         if not _equal(document, value):
@@ -181,12 +173,12 @@ def _apply(document: Any, operation: dict[str, Any]) -> int:
         return 0
     where, key = _find(document, path)
     if name == "add":
-        _add(where, key, _copy(value))
+        _add(where, key, clone(value))
     elif name == "remove":
         _remove(where, key)
     elif name == "replace":
         _get(where, key)
-        _set(where, key, _copy(value))
+        _set(where, key, clone(value))
     elif not _equal(_get(where, key), value):
         raise PatchFailedError
     return 0

@@ -7,11 +7,10 @@ The same write path as for a client: the same checks, the same managers, the sam
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from fencectl.sandbox.api import Api
-from fencectl.sandbox.gojson import Obj, encode
+from fencectl.sandbox.gojson import Obj, clone, encode
 from fencectl.sandbox.options import WriteOptions
 from fencectl.sandbox.patching import APPLY_YAML, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, patch_object
 from fencectl.sandbox.reading import ListOptions, list_objects
@@ -22,7 +21,8 @@ _PATCHES = {"json": JSON_PATCH, "merge": MERGE_PATCH, "strategic": STRATEGIC_PAT
 
 def copied(obj: Obj) -> Obj:
     """Return a copy that a test may change: what is stored is shared and never changes in place."""
-    return copy.deepcopy(obj)
+    done: Obj = clone(obj)
+    return done
 
 
 class Store:
