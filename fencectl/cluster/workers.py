@@ -53,7 +53,6 @@ class Workers:
         """Give up: jobs that wait are dropped, and `run` returns."""
         with self._changed:
             self._stopped = True
-            self._waiting.clear()
             self._changed.notify_all()
 
     def run(self, *, timeout_s: float) -> tuple[str, ...]:
@@ -68,7 +67,6 @@ class Workers:
             in_time = self._changed.wait_for(self._is_over, timeout=timeout_s)
             undone = () if in_time else (*self._running.values(), *(name for name, _ in self._waiting))
             self._stopped = True
-            self._waiting.clear()
             self._changed.notify_all()
         if self._failure is not None:
             raise self._failure

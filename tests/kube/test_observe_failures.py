@@ -12,7 +12,8 @@ import pytest
 
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.failures import AnswerTooLarge, Kind, Unauthorised
-from fencectl.cluster.observe import observe
+from fencectl.cluster.observe import WHOLE, _Look, observe
+from fencectl.cluster.read import Reads
 from fencectl.core.errors import NotReadableError
 from fencectl.core.observation import Observation, Unreadable
 from fencectl.core.profiles import FENCECTL, GHCR_BRIDGE, HOLDER, Profile
@@ -28,6 +29,7 @@ from tests.kube.scripted import (
     reply,
     thing,
     unreachable,
+    wait_until,
 )
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/flux-system/leases/fencectl-deploy"
@@ -235,11 +237,15 @@ def test_late_answer_does_not_change_the_report() -> None:
         return reply(thing("fencectl-deploy", "flux-system"))
 
     getter.on(LEASE, late)
-    found = look(getter, clock=SystemClock(), deadline_s=0.1)
+    before = set(threading.enumerate())
+    reads = Reads(getter, clock=SystemClock(), deadline_s=0.1)
+    looking = _Look(reads, profile=FENCECTL, named=(FENCECTL.lease,), by_label=False, parts=WHOLE)
+    looking.run(timeout_s=0.1)
     release.set()
-    answered.wait(10)
-    assert found.leases == ()
-    assert [one.what for one in found.unreadable] == ["lease/flux-system/fencectl-deploy"]
+    assert answered.wait(10)
+    wait_until(lambda: not set(threading.enumerate()) - before)
+    assert looking.leases == []
+    assert [one.what for one in looking.unreadable] == ["lease/flux-system/fencectl-deploy"]
 
 
 def test_malformed_object_is_named() -> None:
@@ -326,6 +332,18 @@ def test_node_that_cannot_be_read_again_is_named_and_shown_as_last_seen() -> Non
     found = look(getter)
     assert [seen.ref.name for seen in found.nodes] == ["n"]
     assert found.unreadable == (Unreadable("node/n", "500: x"),)
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_images_of_a_node_are_left_out(by_name: bool) -> None:
+    """They are half of a node, and nobody's evidence; the rest of the status stays."""
+    node = BOTH | {"status": {"images": [{"names": ["x"]}], "nodeInfo": {"bootID": "b"}}}
+    getter = Scripted()
+    marked = [] if by_name else [MARKED]
+    getter.on(NODES, node_lists(reply(listing(*marked)), reply(listing(node))))
+    getter.on(f"{NODES}/n", reply(node))
+    (seen,) = look(getter).nodes
+    assert seen.raw["status"] == {"nodeInfo": {"bootID": "b"}}
 
 
 def test_hostile_node_name_never_becomes_a_path() -> None:
