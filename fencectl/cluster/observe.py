@@ -28,6 +28,7 @@ from fencectl.core.profiles import LEASE_LABEL, Profile
 from fencectl.core.refs import ObjectRef, Seen, annotations_of, dig
 
 FLUX = "Flux kinds"
+KUSTOMIZATIONS = "kustomizations.kustomize.toolkit.fluxcd.io"
 
 # Larger pages cost memory (one page is held twice, as sent and as text), smaller ones round trips.
 METADATA_PAGE = 1000
@@ -302,6 +303,15 @@ class _Look:
             with self._workers.lock:
                 self._flux_objects += listed.count
                 self._flux_kinds += 1
+        if kind.resource == KUSTOMIZATIONS and not listed.missing:
+            there = {(seen.ref.namespace, seen.ref.name) for seen in listed.seen}
+            for namespace, name in self._profile.flux_names:
+                if (namespace, name) not in there:
+                    read = partial(self._read_flux, kind, namespace, name)
+                    self._add(f"kustomization/{namespace}/{name}", read)
+
+    def _read_flux(self, kind: ListedKind, namespace: str, name: str) -> None:
+        self._keep(self.flux, self._by_name(kind, namespace, name))
 
     # Single objects
 

@@ -35,7 +35,7 @@ def playing(cluster: Cluster, *, holder: str = HOLDER, age_s: float = 3600, **mo
         transport.close()
 
 
-def killed_chain(cluster: Cluster) -> dict[str, Raw]:
+def killed_chain(cluster: Cluster, *, job_verified: bool | None = True, **more: Any) -> dict[str, Raw]:
     """
     Make a parent and its child, two nodes (one cordoned by somebody else), and a run that fences all and is killed.
 
@@ -49,7 +49,8 @@ def killed_chain(cluster: Cluster) -> dict[str, Raw]:
         make_node(cluster, "worker-2", taints=[]),
         make_node(cluster, "worker-3", unschedulable=True, taints=[]),
     ]
-    with playing(cluster) as run:
+    with playing(cluster, **more) as run:
+        run.story["job_verified"] = job_verified
         run.take_lease()
         run.suspend("flux-system", "flux-system", rank=1)
         run.suspend("flux-system", "infrastructure", rank=2)

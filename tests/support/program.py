@@ -53,10 +53,11 @@ def run_program(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     stdin: str = "",
+    module: str = "fencectl",
 ) -> Ran:
     """Run `fencectl` with these arguments in a folder without a config."""
     done = subprocess.run(
-        [sys.executable, "-m", "fencectl", *arguments],
+        [sys.executable, "-m", module, *arguments],
         input=stdin,
         capture_output=True,
         text=True,
