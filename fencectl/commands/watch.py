@@ -97,7 +97,7 @@ def _follow(followed: tuple[Subject, ...], view: View) -> ExitCode:
                 clusters[number], lines = learn(clusters[number], news)
                 if _nothing_to_watch(clusters):
                     return _give_up(clusters)
-                if not isinstance(news, Looking):
+                if not isinstance(news, Looking) or not clusters[number].seen:
                     view.show(clusters, number, lines)
         finally:
             for follower in followers:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from fencectl.report.style import cells
+from fencectl.report.words import count
 
 HOME_AND_ERASE = "\x1b[H\x1b[J"
 RESET = "\x1b[0m"
@@ -64,7 +65,7 @@ def fit(lines: Sequence[str], size: os.terminal_size) -> list[str]:
         if left < 0:
             break
         shown.append(line)
-    return [*shown, f".. {len(body) - len(shown)} more lines: they need a taller window", footer]
+    return [*shown, f".. {count(len(body) - len(shown), 'more line')}: a taller window shows all", footer]
 
 
 def _rows(line: str, columns: int) -> int:

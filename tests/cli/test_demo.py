@@ -1,6 +1,6 @@
 """
-Aspects: the whole story in a pipe · what it must not touch · a step that does not do what it says · Enter, ctrl-c
-and TERM at a terminal · without kubectl · the processes that it starts.
+Aspects: the whole story in a pipe · what it must not touch · a step that does not do what it says · Enter, ctrl-c and
+TERM at a terminal.
 """
 
 from __future__ import annotations
