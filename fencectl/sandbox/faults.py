@@ -187,6 +187,8 @@ class Faults:
     def before(self, *, action: Action, request: Request, user: str) -> Response | None:
         """Let the faults before a request strike; a response ends it."""
         kinds = ("refuse", "delay", "drop_before", "hang")
+        # NB: taken once, because stopping replaces it.
+        stop = self.stop
         for fault in self.strike(kinds, action=action, request=request, user=user):
             made = fault.response
             if made is not None:
@@ -194,9 +196,9 @@ class Faults:
             if fault.kind == "drop_before":
                 return Response(drop=True)
             if fault.gate is not None:
-                fault.gate.wait(stop=self.stop)
+                fault.gate.wait(stop=stop)
             else:
-                self.clock.wait_until(self.clock.monotonic_s() + fault.seconds, stop=self.stop)
-            if fault.kind == "hang" or self.stop.is_set():
+                self.clock.wait_until(self.clock.monotonic_s() + fault.seconds, stop=stop)
+            if fault.kind == "hang" or stop.is_set():
                 return Response(drop=True)
         return None

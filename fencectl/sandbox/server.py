@@ -117,7 +117,6 @@ class Sandbox:
 
     def start(self, *, port: int = 0) -> Self:
         """Serve on a loopback port (0: a free one)."""
-        self.faults.stop.clear()
         server = _Server(("127.0.0.1", port), _Connection)
         server.sandbox = self
         server.stop = self.faults.stop
@@ -133,7 +132,9 @@ class Sandbox:
         server, self._server = self._server, None
         if server is None:
             return
-        self.faults.stop.set()
+        server.stop.set()
+        # NB: a new event, or what still waits on the old one would never learn that it was set.
+        self.faults.stop = threading.Event()
         self.storage.wake()
         server.shutdown()
         server.close_connections()

@@ -131,6 +131,17 @@ def test_hanging_request_is_never_carried_out(quiet: Sandbox) -> None:
     assert quiet.store.find("nodes", "a") is None
 
 
+def test_request_that_waits_when_the_sandbox_stops_is_not_carried_out() -> None:
+    """A stop is no release."""
+    sandbox = Sandbox().start()
+    fault = sandbox.faults.delay(gate=Gate(), verb="create")
+    client = Background(lambda: ask(sandbox, "POST", "/api/v1/nodes", node("a")))
+    assert fault.arrived.wait(10)
+    sandbox.stop()
+    assert client.result().drop
+    assert sandbox.store.find("nodes", "a") is None
+
+
 def test_clearing_takes_all_faults_away(quiet: Sandbox) -> None:
     """What they hold goes on."""
     fault = quiet.faults.hang(resource="nodes")

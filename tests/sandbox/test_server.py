@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from fencectl.sandbox import Sandbox
-from tests.sandbox.support import LEASES, MERGE_PATCH, Background, config_map, lease, node, until
+from fencectl.sandbox import Gate, Sandbox
+from tests.sandbox.support import LEASES, MERGE_PATCH, Background, ask, config_map, lease, node, until
 
 
 def _connect(sandbox: Sandbox) -> http.client.HTTPConnection:
@@ -31,7 +31,8 @@ def _get(sandbox: Sandbox, path: str, **headers: str) -> tuple[http.client.HTTPR
 
 
 def test_stop_with_open_watches_is_prompt() -> None:
-    """Watches end, their connections are cut, and nothing waits for a client."""
+    """Watches end, their connections are cut, their threads are gone, and nothing waits for a client."""
+    threads = threading.active_count()
     sandbox = Sandbox().start()
     sandbox.store.create(node("a"))
     connections = [_connect(sandbox) for _ in range(5)]
@@ -41,12 +42,14 @@ def test_stop_with_open_watches_is_prompt() -> None:
     began_s = time.monotonic()
     sandbox.stop()
     assert time.monotonic() - began_s < 2
+    until(lambda: threading.active_count() <= threads)
     for connection in connections:
         connection.close()
 
 
 def test_stop_releases_a_request_that_hangs() -> None:
-    """A hanging fault must not outlive the sandbox."""
+    """A hanging fault must not outlive the sandbox, nor must its thread."""
+    threads = threading.active_count()
     sandbox = Sandbox().start()
     fault = sandbox.faults.hang(resource="nodes")
 
@@ -59,17 +62,21 @@ def test_stop_releases_a_request_that_hangs() -> None:
     assert fault.arrived.wait(10)
     sandbox.stop()
     assert client.result()
+    until(lambda: threading.active_count() <= threads)
 
 
 def test_sandbox_can_be_stopped_twice_and_started_again() -> None:
     """Its objects stay."""
-    sandbox = Sandbox()
+    sandbox, opened = Sandbox(), Gate()
+    opened.open()
     with pytest.raises(RuntimeError, match="not started"):
         _ = sandbox.port
     sandbox.start()
     sandbox.store.create(node("a"))
     sandbox.stop()
     sandbox.stop()
+    sandbox.faults.delay(gate=opened, verb="list", times=1)
+    assert ask(sandbox, "GET", "/api/v1/nodes").status == 200
     with sandbox:
         assert json.loads(_get(sandbox, "/api/v1/nodes/a")[1])["metadata"]["name"] == "a"
 
