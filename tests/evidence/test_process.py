@@ -295,6 +295,18 @@ def test_payload_that_has_left_its_group_is_alive(tree: Tree) -> None:
     assert ask(tree, recorded(payload_group=group()))[0] is State.ALIVE
 
 
+def test_payload_that_began_after_the_journals_time_is_alive(tree: Tree) -> None:
+    """Its leader's own start tells, not the journal's time, nor a name that it may not show to this user."""
+    tree.add(4800, group=4800, started=AT_NOW + AFTER)
+    assert ask(tree, recorded(payload_group=group(started=AT_NOW + AFTER)))[0] is State.ALIVE
+
+
+def test_payload_without_a_recorded_start_that_has_left_its_group_is_alive(tree: Tree) -> None:
+    """Nobody is in the group, but a process that old under that number can only be the payload."""
+    tree.add(4800, group=4799, started=AT_NOW + JUST_BEFORE)
+    assert ask(tree, recorded(payload_group=4800))[0] is State.ALIVE
+
+
 def test_payload_of_a_reused_fencectl_pid_is_alive(tree: Tree) -> None:
     """A later process under fencectl's number says nothing about the payload."""
     tree.add(4711, group=4711, started=9_000_000)

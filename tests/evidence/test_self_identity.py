@@ -375,7 +375,16 @@ def test_command_is_recorded_without_its_secrets(arguments: list[str]) -> None:
     assert line.startswith("fencectl deploy")
 
 
-@pytest.mark.parametrize("arguments", [["--token", SECRET], [f"--password={SECRET}"], ["-H", f"Bearer {SECRET}"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--token", SECRET],
+        [f"--password={SECRET}"],
+        ["-H", f"Bearer {SECRET}"],
+        ["git", "clone", f"https://user:{SECRET}@example.com/x"],
+        ["sh", "-c", f"curl https://{SECRET}@example.com/x"],
+    ],
+)
 def test_secret_is_found_by_its_place_alone(arguments: list[str]) -> None:
     """Where the environment does not hold it."""
     assert SECRET not in redact_command(arguments, {})
