@@ -71,8 +71,9 @@ def test_help_is_plain_text_of_80_columns_on_stdout_and_a_success(line: str, pro
 def test_root_help_groups_the_verbs_by_risk_and_tells_each_once(program: Program) -> None:
     """All that stands under Look is safe at 3 a.m."""
     text = program("--help").out
-    look, learn = text.index("Look (never writes):"), text.index("Learn:")
-    assert look < text.index("\n  fences ") < text.index("\n  release ") < learn < text.index("\n  demo ")
+    look, act, learn = (text.index(heading) for heading in ("Look (never writes):", "Act:", "Learn:"))
+    assert look < text.index("\n  fences ") < text.index("\n  release ") < act
+    assert act < text.index("\n  recover ") < learn < text.index("\n  demo ")
     for verb in VERBS:
         assert len(re.findall(rf"^  {verb} ", text, re.MULTILINE)) == 1
 

@@ -12,6 +12,7 @@ from fencectl.commands.options import (
     DemoOptions,
     FencesOptions,
     Output,
+    RecoverOptions,
     ReleaseOptions,
     Shell,
 )
@@ -65,6 +66,34 @@ def test_every_flag_of_release_reaches_the_command(program: Program, asked: list
         "d",
         Output.TEXT,
     )
+
+
+def test_every_flag_of_recover_reaches_the_command(program: Program, asked: list[Any]) -> None:
+    """What a person vouches for is never taken from anywhere else."""
+    line = (
+        "recover --dry-run --holder 123.1 --accept-presumed --node-verified a --node-verified b "
+        "--resume-kept kustomization/x/y --watch-for 2m -y -o json --context prod"
+    )
+    assert program(*line.split()).status == 0
+    assert program("recover", "--all").status == 0
+    first, second = asked
+    assert isinstance(first, RecoverOptions)
+    assert first.common.contexts == ("prod",)
+    assert (first.output, first.holder, first.dry_run, first.yes, first.every) == (
+        Output.JSON,
+        "123.1",
+        True,
+        True,
+        False,
+    )
+    assert (first.accept_presumed, first.verified_nodes, first.resume_kept, first.watch_for_s) == (
+        True,
+        ("a", "b"),
+        ("kustomization/x/y",),
+        120,
+    )
+    assert second.every
+    assert not second.yes
 
 
 def test_watch_and_no_commands_reach_the_command(program: Program, asked: list[Any]) -> None:
