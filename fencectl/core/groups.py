@@ -122,6 +122,9 @@ def judge_group(group: Group, judging: Judging) -> Judgement:
         if succession.verdict is Verdict.LIVE:
             why = f"{group.recoverer.title} is recovering it: {succession.because}"
             return Judgement(Verdict.LIVE, None, why, succession.evidence, fresh=succession.fresh, check=check)
+        if all(found is group.lease for found in group.found):
+            # NB: nothing of the recovered run is left, so nothing of it has to be proven any more.
+            return succession
     beats = [f for f in group.found if f.heartbeat is not None] if group.recoverer is None else []
     # NB: of several leases the youngest heartbeat speaks: a run that renews any of them lives.
     beating = max(beats, key=_renewed, default=None)

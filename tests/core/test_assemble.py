@@ -533,6 +533,14 @@ def test_fresh_recoverer_that_is_called_dead_holds_everything_back() -> None:
     assert {refusal(e)[0] for e in found.held} == {"fresh"}
 
 
+def test_lease_that_is_all_that_a_recovery_left_is_judged_by_the_recoverer() -> None:
+    """Nothing of the recovered run is fenced any more, so nobody has to prove it dead again."""
+    (left, _node) = taken_over(renewed_at=before(3600))
+    found = assemble(read_runs(observation(left), FENCECTL), evidence={RECOVERER: GONE})
+    assert found.blocks[0].judgement.words == "dead (proven)"
+    assert only(found).release
+
+
 def test_twenty_fences_of_one_run_are_one_subject() -> None:
     """One look-up, however many fences."""
     nodes = [marked_node(f"n{number:02}", seq=number) for number in range(20)]

@@ -6,7 +6,9 @@ from tests.e2e.conftest import Fencectl
 from tests.support.clusters import Cluster, make_kustomization
 
 
-def test_child_and_parent_that_carry_nothing_are_not_called_absent(clean_cluster: Cluster, fencectl: Fencectl) -> None:
+def test_child_and_parent_that_carry_nothing_are_not_called_absent(
+    clean_cluster: Cluster, fencectl: Fencectl
+) -> None:
     """They matter whatever they carry, so they are read by name."""
     make_kustomization(clean_cluster, "infrastructure")
     shown = fencectl("fences", "--profile", "ghcr-bridge")

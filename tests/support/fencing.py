@@ -96,7 +96,7 @@ def bridge_journal(
     )
 
 
-def bridge_chain(cluster: Cluster) -> dict[str, Raw]:
+def bridge_chain(cluster: Cluster, *, duration_s: int = 120) -> dict[str, Raw]:
     """Make what the other tool leaves: child, parent, one claimed node and the lease of one dead run."""
     child = make_kustomization(
         cluster,
@@ -128,7 +128,7 @@ def bridge_chain(cluster: Cluster) -> dict[str, Raw]:
         namespace="flux-system",
         spec={
             "holderIdentity": BRIDGE_HOLDER,
-            "leaseDurationSeconds": 120,
+            "leaseDurationSeconds": duration_s,
             "acquireTime": at,
             "renewTime": at,
             "leaseTransitions": 4,

@@ -1,13 +1,22 @@
-"""The program with a window of a moment instead of 40 s; everything else is as users run it. `python -m …impatient`."""
+"""
+The program with short times: a window of a moment instead of 40 s, a lease of 6 s of its own instead of 30 s.
+
+Everything else is as users run it: `python -m tests.support.impatient`.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
 
-from fencectl.core import recovery
+from fencectl.core import recovery as decision
+from fencectl.run import story
 
-recovery.WINDOW_S = float(os.environ.get("IMPATIENT_WINDOW_S", "0.2"))
+decision.WINDOW_S = 0.2
+story.WRITE_S = 2.0
+
+from fencectl.run import recovery  # noqa: E402  -- it takes the time of a write over as it is then
+
+recovery.LEASE_DURATION_S = 6
 
 from fencectl.cli import main  # noqa: E402
 
