@@ -11,10 +11,11 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
-from fencectl.commands import fences
+from fencectl.commands import fences, watch
 from fencectl.commands.options import CommonOptions, FencesOptions, Output
 from fencectl.commands.watch_screen import HOME_AND_ERASE
 from fencectl.core.errors import ExitCode, NotReadableError, UsageError
@@ -138,6 +139,17 @@ def test_terminal_of_another_size_is_drawn_anew(held: Cluster, tmp_path: Path) -
         shown = frame(program, has="more lines: a taller window shows all")
         assert len(shown) == 6
         assert shown[0].startswith("2 fences held")
+
+
+@pytest.mark.parametrize("number", [signal.SIGWINCH, signal.SIGCONT])
+def test_resize_and_return_ask_for_a_frame_and_are_let_go_of(number: int) -> None:
+    """The next look would draw it too, but only in a while; afterwards the signals are as before."""
+    queue: watch.Queue = SimpleQueue()
+    before = signal.getsignal(number)
+    with watch._redrawing(queue):
+        os.kill(os.getpid(), number)
+        assert queue.get(timeout=10.0) == (watch.REDRAW, None)
+    assert signal.getsignal(number) == before
 
 
 def test_terminal_is_drawn_anew_after_ctrl_z_and_fg(held: Cluster, tmp_path: Path) -> None:
