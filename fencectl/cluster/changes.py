@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from fencectl.cluster.clock import Clock
 from fencectl.cluster.discovery import discover_flux
-from fencectl.cluster.failures import Kind, Unreachable
+from fencectl.cluster.failures import Unreachable
 from fencectl.cluster.kinds import CONFIGMAPS, LEASES, NODES, LeaseName, ListedKind, record_of
 from fencectl.cluster.observe import METADATA_PAGE, PAGE, WHOLE, Discovery, Part, named_leases
 from fencectl.cluster.pages import METADATA_ONLY, ListQuery, read_list
@@ -352,9 +352,10 @@ class _Watch:
                 version = event.version or version
                 if event.type != "BOOKMARK" and self._is_change(event):
                     self._watches.say(self._followed.part)
-        except Unreachable as silent:
-            if silent.kind is not Kind.TIMEOUT:
-                raise
+        except Unreachable:
+            # Silent for too long, or cut. Nothing is lost if the server still knows the version; whether anybody
+            # is there shows when it is asked again.
+            return version
         return version
 
     def _is_change(self, event: Event) -> bool:

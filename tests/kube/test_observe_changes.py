@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fencectl.cluster import changes as module
 from fencectl.cluster.changes import changes
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.observe import WHOLE, Part
@@ -138,6 +139,17 @@ def test_deleted_fence_is_said(clean_cluster: Cluster) -> None:
         assert next(found) == {Part.NODES}
 
 
+def test_record_of_a_lease_that_was_there_is_followed(clean_cluster: Cluster) -> None:
+    """A hold beside any labelled lease is told, wherever it is."""
+    make_lease(clean_cluster, "early", namespace="ns", labels={LEASE_LABEL: "x"})
+    with followed(clean_cluster, tick_s=0.3) as found:
+        # Its watch is begun by the one of the leases, perhaps after the first look.
+        while next(found):
+            pass
+        make_configmap(clean_cluster, "early-record", namespace="ns", data={"hold-freeze": "{}"})
+        assert change(found) == {Part.LEASES}
+
+
 def test_record_of_a_lease_that_came_later_is_followed(clean_cluster: Cluster) -> None:
     """A new lease brings its record, with the holds in it."""
     with followed(clean_cluster, tick_s=0.3) as found:
@@ -154,6 +166,37 @@ def test_watch_that_the_server_ends_goes_on_from_where_it_was(clean_cluster: Clu
     with followed(clean_cluster, watch_s=1, tick_s=2.5) as found:
         assert next(found) == frozenset()
         clean_cluster.merge_patch("/api/v1/nodes/n", MARK)
+        assert change(found) == {Part.NODES}
+
+
+def test_next_watch_begins_where_the_one_before_ended(sandbox: Sandbox, sandbox_cluster: Cluster) -> None:
+    """What was told already is not told again, and the list is not read again."""
+    make_node(sandbox_cluster, "n")
+    with followed(sandbox_cluster, watch_s=1, tick_s=0.5) as found:
+        sandbox_cluster.merge_patch("/api/v1/nodes/n", MARK)
+        assert change(found) == {Part.NODES}
+
+        def versions() -> list[int]:
+            asked = [entry.query for entry in sandbox.requests.where(verb="watch", path="/nodes")]
+            return [int(query["resourceVersion"]) for query in asked if "fieldSelector" not in query]
+
+        while len(versions()) < 2:
+            assert next(found) == frozenset()
+        assert versions()[1] > versions()[0]
+        assert len(sandbox.requests.where(verb="list", path="/nodes")) == 2
+
+
+def test_silent_watch_is_opened_again_without_a_word(
+    sandbox: Sandbox, sandbox_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that died without a sign looks like silence; going on from the same place loses nothing."""
+    monkeypatch.setattr(module, "IDLE_S", 0.2)
+    make_node(sandbox_cluster, "n")
+    with followed(sandbox_cluster, tick_s=0.5) as found:
+        while len(sandbox.requests.where(verb="watch", path="/nodes")) < 4:
+            assert next(found) == frozenset()
+        assert len(sandbox.requests.where(verb="list", path="/nodes")) == 2
+        sandbox_cluster.merge_patch("/api/v1/nodes/n", MARK)
         assert change(found) == {Part.NODES}
 
 
