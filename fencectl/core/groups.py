@@ -15,8 +15,9 @@ from fencectl.core.checks import check_command
 from fencectl.core.evidence import Judgement, Strength, Verdict
 from fencectl.core.facts import NOT_ASKED, HolderEvidence, Subject
 from fencectl.core.found import Found
+from fencectl.core.gojson import encode
 from fencectl.core.identity import Holder, parse_holder
-from fencectl.core.journal import Journal
+from fencectl.core.journal import Journal, parse_journal
 from fencectl.core.observation import Observation
 from fencectl.core.plan import position
 from fencectl.core.profiles import Profile
@@ -43,6 +44,10 @@ class Group:
     def journals(self) -> tuple[Journal, ...]:
         """The journals of this run itself, the fullest first."""
         own = [f.journal for f in self.found if f.journal is not None and f.journal.recovering is None]
+        if self.recoverer is not None and self.lease is not None and self.lease.journal is not None:
+            kept = self.lease.journal.before
+            parsed = parse_journal(encode(kept)) if kept is not None else None
+            own += [parsed] if isinstance(parsed, Journal) and parsed.recovering is None else []
         return tuple(sorted(own, key=lambda journal: journal.details is None))
 
 

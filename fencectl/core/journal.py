@@ -49,9 +49,10 @@ class Journal:
     A journal that was read, or is to be written.
 
     `prior` holds what was there before, by field; a key that is present with None means "was absent", a key
-    that is missing means "this fence did not touch it". `extra` holds the keys that this version does not
-    know. `source` is the annotation's own text where the journal was read: a guard tests that text, never a new
-    spelling of it.
+    that is missing means "this fence did not touch it". `recovering`: the run that this holder took the lease over
+    to recover, and `before`: that run's own journal of the lease, which tells how to prove it dead. `extra` holds
+    the keys that this version does not know. `source` is the annotation's own text where the journal was read: a
+    guard tests that text, never a new spelling of it.
     """
 
     holder: str
@@ -71,6 +72,7 @@ class Journal:
     within: str | None = None
     details: Mapping[str, Any] | None = None
     recovering: str | None = None
+    before: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     source: str | None = None
 
@@ -101,6 +103,7 @@ class Journal:
             "within": self.within,
             "details": None if self.details is None else dict(self.details),
             "recovering": self.recovering,
+            "before": None if self.before is None else dict(self.before),
         }
         known |= {key: value for key, value in optional.items() if value is not None}
         if self.lease is not None:
@@ -112,6 +115,11 @@ class Journal:
                 "token": self.lease.token,
             }
         return encode_ascii(known | {key: value for key, value in self.extra.items() if key not in known})
+
+    def to_object(self) -> dict[str, Any]:
+        """The journal as a JSON object, to be kept inside of another one."""
+        value: dict[str, Any] = decode_strict(self.to_text())
+        return value
 
     def with_phase(self, phase: Phase, *, at: datetime, reason: str | None = None) -> Journal:
         """The same story in another phase."""
@@ -144,6 +152,7 @@ _OPTIONAL: Mapping[str, type] = {
     "within": str,
     "details": dict,
     "recovering": str,
+    "before": dict,
 }
 
 

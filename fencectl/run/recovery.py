@@ -23,7 +23,7 @@ from fencectl.cluster.write import create, send
 from fencectl.core.answers import Answer, Applied, Refused, Unknown, Why
 from fencectl.core.errors import NotReadableError
 from fencectl.core.found import Found
-from fencectl.core.journal import Journal, Phase
+from fencectl.core.journal import Journal, Phase, parse_journal
 from fencectl.core.lease import (
     LeaseTerms,
     acquire_lease,
@@ -36,8 +36,9 @@ from fencectl.core.marks_reader import Vouched, read_object
 from fencectl.core.outcome import Outcome, Told
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.placements import CannotPlace
+from fencectl.core.profiles import JOURNAL
 from fencectl.core.recovery import RecoveryPlan
-from fencectl.core.refs import ObjectRef, Seen, dig
+from fencectl.core.refs import ObjectRef, Seen, annotations_of, dig
 from fencectl.core.report import FenceEntry
 from fencectl.run.keeper import Keeper, LeaseLostError
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, World, broken, read
@@ -312,5 +313,16 @@ def _name(entry: FenceEntry | Found) -> str:
 
 
 def recovery_journal(own: Journal, plan: RecoveryPlan) -> Journal:
-    """The journal of the lease while it is taken over: who recovers, and whom."""
-    return replace(own, phase=Phase.RECOVERING, recovering=plan.key, reason=f"recover {plan.key}", lease=None)
+    """
+    The journal of the lease while it is taken over: who recovers, and whom.
+
+    The lease's own journal of the recovered run goes along: it alone holds what proves that run dead, and this
+    recovery may die too.
+    """
+    text = annotations_of(plan.lease.seen.raw).get(JOURNAL) if plan.lease.seen is not None else None
+    parsed = parse_journal(text) if isinstance(text, str) else None
+    before = None
+    if isinstance(parsed, Journal) and plan.lease.dead_holder is not None:
+        before = parsed.before if parsed.recovering else parsed.to_object()
+    reason = f"recover {plan.key}"
+    return replace(own, phase=Phase.RECOVERING, recovering=plan.key, before=before, reason=reason, lease=None)

@@ -541,6 +541,23 @@ def test_lease_that_is_all_that_a_recovery_left_is_judged_by_the_recoverer() -> 
     assert only(found).release
 
 
+def test_journal_of_the_recovered_run_goes_along_with_the_lease() -> None:
+    """A local holder's process is told by its lease's journal alone; the take-over must not lose it."""
+    own = journal(holder="abc-local-h-4711-00ff00ff", uid="uid-fencectl-deploy", details={"pid": 4711})
+    story = journal(
+        holder=RECOVERER,
+        uid="uid-fencectl-deploy",
+        phase=Phase.RECOVERING,
+        recovering=own.holder,
+        before=own.to_object(),
+    )
+    taken = lease(holder=RECOVERER, annotations={"fencectl.dev/journal": story.text})
+    runs = read_runs(observation(taken, marked_node(holder=own.holder)), FENCECTL)
+    (subject,) = [one for one in runs.subjects if one.holder.identity == own.holder]
+    assert subject.journal
+    assert subject.journal.details == {"pid": 4711}
+
+
 def test_twenty_fences_of_one_run_are_one_subject() -> None:
     """One look-up, however many fences."""
     nodes = [marked_node(f"n{number:02}", seq=number) for number in range(20)]
