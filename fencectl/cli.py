@@ -265,6 +265,50 @@ def recover(
     return command.run(options)
 
 
+def _hold_words(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the words of `hold`: the action first, then a type that can be placed, or the claim."""
+    if not ctx.params.get("words"):
+        return ["place", "lift", "list"]
+    return ["freeze", "incident", "maintenance"]
+
+
+@app.command("hold", cls=Verb, help="Place, lift or list a manual hold")
+def hold(
+    ctx: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="place|lift|list [TYPE]", autocompletion=_hold_words, help="What to do"),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why")] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME|DURATION", help="When it should be over")
+    ] = None,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask")] = False,
+    context: Contexts = None,
+    output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Text or JSON")] = "text",
+    config: ConfigFile = None,
+    kubeconfig: Kubeconfig = None,
+    profile: ProfileChoice = None,
+    request_timeout: RequestTimeout = None,
+    no_color: NoColor = False,
+    verbose: Verbose = 0,
+) -> int:
+    from fencectl.commands.options import HoldOptions, Output
+
+    options = HoldOptions(
+        common=_common(ctx),
+        output=Output(output),
+        words=tuple(words or ()),
+        reason=_not_empty("--reason", reason),
+        until=_not_empty("--until", until),
+        yes=yes,
+    )
+    _one_context("hold", options.common.contexts)
+    from fencectl.commands import hold as command
+
+    return command.run(options)
+
+
 @app.command("demo", cls=Verb, help="The whole story on a cluster inside this program")
 def demo(
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Play it without stops")] = False,

@@ -30,6 +30,7 @@ Look (never writes):
   release   Print the release commands only; it changes nothing itself
 Act:
   recover   Release what a provably dead holder left
+  hold      Place, lift or list a manual hold: no deploy starts under it
 Learn:
   demo      The whole story on a cluster inside this program
 Start with: {prog} fences
@@ -88,6 +89,23 @@ Common: --context NAME, -o text|json|github, --config, --kubeconfig,
   --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
 Every flag is also read from the environment: FENCECTL_RECOVER_HOLDER=ID
 """,
+    "hold": """\
+Usage: {prog} hold place|lift|list [TYPE] [OPTIONS]
+  A hold by hand: no deploy starts, and no recover runs unattended.
+  {prog} hold place incident --reason 'INC-2291 checkout' --until 3h
+  {prog} hold lift incident                 asks why, and whether, first
+  {prog} hold list                          what is held, by whom and why
+
+  TYPE                   freeze, incident or maintenance; lift: also claim
+  --reason TEXT          Why. Needed to place, and to lift with --yes
+  --until TIME|DURATION  3h, 06:00Z or RFC 3339. Only warns: it stays held
+  -y, --yes              Lift without being asked
+A hold that is there is not changed: lift it, then place it again. A deploy
+that runs already goes on.
+Common: --context NAME, -o text|json, --config, --kubeconfig,
+  --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
+Every flag is also read from the environment: FENCECTL_HOLD_REASON=TEXT
+""",
     "demo": """\
 Usage: {prog} demo [OPTIONS]
   The whole story on a cluster inside this program; nothing else is touched.
@@ -104,6 +122,7 @@ _VERB_HABITS = {
     **dict.fromkeys(("status", "list", "ls", "get", "show", "check"), "fences"),
     **dict.fromkeys(("unlock", "unfence", "resume", "uncordon", "free"), "release"),
     **dict.fromkeys(("heal", "repair", "cleanup", "clean"), "recover"),
+    **dict.fromkeys(("freeze", "block", "pause", "maintenance", "incident", "claim"), "hold"),
     "version": "--version",
     "completion": "--show-completion",
 }
@@ -192,6 +211,24 @@ def _habits() -> dict[str, dict[str, _Answer]]:
             ),
             "--wait": ("recover waits for nobody", "`{prog} fences --watch` shows when a holder is gone"),
             "--timeout": ("recover has no option `--timeout`", "did you mean `--request-timeout`?"),
+        },
+        "hold": {
+            **dict.fromkeys(_KUBECONFIG_HELD, kubeconfig),
+            **dict.fromkeys(
+                _FILTERS, ("a hold stands beside the lease, wherever that is", "`--context` picks the cluster")
+            ),
+            **dict.fromkeys(("-m", "--message"), ("hold has no option `{option}`", "did you mean `--reason`?")),
+            **dict.fromkeys(
+                ("--for", "--duration", "--timeout"), ("hold has no option `{option}`", "did you mean `--until`?")
+            ),
+            "--type": (
+                "hold has no option `--type`",
+                "the type stands after the action: {prog} hold place freeze",
+            ),
+            "--force": (
+                "there is no `--force`: a hold is never overwritten",
+                "lift it, with the reason, then place it again",
+            ),
         },
         "demo": dict.fromkeys(
             ("--context", "--kubeconfig", "--config", "--profile", "-o", "--output", *_FILTERS, *_KUBECONFIG_HELD),

@@ -118,3 +118,19 @@ class RecoverOptions:
     watch_for_s: float | None = None
     dry_run: bool = False
     yes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldOptions:
+    """
+    `fencectl hold place|lift|list`.
+
+    `words`: what stands after the verb, as typed: the action, and the type of the hold. `until`: as typed.
+    """
+
+    common: CommonOptions = field(default_factory=CommonOptions)
+    output: Output = Output.TEXT
+    words: tuple[str, ...] = ()
+    reason: str | None = None
+    until: str | None = None
+    yes: bool = False

@@ -3,7 +3,7 @@ Records, holds and claims: the entries of the ConfigMap `<lease>-record` beside 
 
 Data keys `record-<n>` (the story of generation n), `hold-<type>` and `claim-<n>`; each value is a JSON object with
 a version. A hold or claim is a fence that only its own verb lifts. An entry that cannot be read is a fence too:
-what it says may matter, and "not readable" must not look like "nothing there".
+what it says may matter, and "not readable" must not look like "nothing there". Written by `core.record_write`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 from fencectl.core.gojson import StrictJSONError, decode_strict
 from fencectl.core.observation import Observation
+from fencectl.core.record_until import end_text
 from fencectl.core.refs import Seen, dig, text_or_none
 from fencectl.core.report import FenceKind
 from fencectl.core.times import age_text, parse_time
 
 _KEY = re.compile(r"(record|hold|claim)-([a-z0-9][a-z0-9-]{0,62})", re.ASCII)
-HOLD_TYPES = ("freeze", "incident", "maintenance", "claim")
-IN_FLIGHT = frozenset({"placing", "deploying", "restoring", "releasing"})
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,9 @@ class Entry:
     One entry of a record ConfigMap.
 
     `title`: `hold incident`, `claim 42`, `record 42`; `why`: the reason as written, hostile until escaped;
-    `overdue`: its end time has passed (which only warns); `problem`: why it cannot be read, else None.
+    `overdue`: its end time has passed (which only warns); `problem`: why it cannot be read, else None. `newer`: a
+    later version of fencectl wrote it. `id`: what tells one placing of a hold from another. `text`: as it stands,
+    for guards; None where it is no text at all.
     """
 
     kind: FenceKind
@@ -47,6 +49,14 @@ class Entry:
     phase: str | None = None
     holder: str | None = None
     outcome: str | None = None
+    newer: bool = False
+    id: str | None = None
+    text: str | None = None
+
+    @property
+    def lifted_as(self) -> str:
+        """What `hold lift` calls it: `incident`, `claim-42`."""
+        return self.key.removeprefix("hold-")
 
     @property
     def unfinished(self) -> bool:
@@ -56,39 +66,44 @@ class Entry:
 
 def read_entries(observation: Observation) -> tuple[Entry, ...]:
     """Read every entry of every record ConfigMap, in the order of their keys."""
+    return tuple(entry for seen in observation.records for entry in read_record(seen, observation.observed_at))
+
+
+def read_record(seen: Seen, now: datetime) -> tuple[Entry, ...]:
+    """Read the entries of one record ConfigMap, in the order of their keys."""
+    data = dig(seen.raw, "data")
     entries = []
-    for seen in observation.records:
-        data = dig(seen.raw, "data")
-        for key in sorted(data) if isinstance(data, Mapping) else ():
-            match = _KEY.fullmatch(key)
-            if match is not None:
-                entries.append(
-                    _read(seen, key, match.group(1), match.group(2), data[key], observation.observed_at)
-                )
+    for key in sorted(data) if isinstance(data, Mapping) else ():
+        match = _KEY.fullmatch(key)
+        if match is not None:
+            entries.append(_read(seen, key, match.group(1), match.group(2), data[key], now))
     return tuple(entries)
 
 
 def _read(seen: Seen, key: str, kind: str, name: str, text: Any, now: datetime) -> Entry:
     fence_kind = FenceKind.RECORD if kind == "record" else FenceKind.HOLD
-    title = f"{kind} {name}"
     value: Any = None
     problem = None
     try:
         value = decode_strict(text) if isinstance(text, str) else None
     except StrictJSONError as broken:
         problem = f"it cannot be read: {broken}"
+    version = value.get("v") if isinstance(value, dict) else None
+    newer = type(version) is int and version > VERSION
     if problem is None and not isinstance(value, dict):
         problem = "it is not a JSON object"
-    elif problem is None and value.get("v") != 1:
-        problem = "it was written by another version of fencectl"
+    elif newer:
+        problem = f"it was written by a newer fencectl (version {version}, this one reads {VERSION})"
+    elif problem is None and (type(version) is not int or version < 1):
+        problem = "it has no version"
     value = value if isinstance(value, dict) else {}
     until = parse_time(value.get("until"))
     return Entry(
         fence_kind,
         seen,
         key,
-        title,
-        why=text_or_none(value.get("reason")),
+        title=f"{kind} {name}",
+        why=text_or_none(value.get("reason")) or text_or_none(value.get("why")),
         by=text_or_none(value.get("by")),
         since=parse_time(value.get("at") or value.get("startedAt")),
         until=until,
@@ -97,14 +112,19 @@ def _read(seen: Seen, key: str, kind: str, name: str, text: Any, now: datetime) 
         phase=text_or_none(value.get("phase")),
         holder=text_or_none(value.get("holder")),
         outcome=text_or_none(value.get("outcome")),
+        newer=newer,
+        id=text_or_none(value.get("id")),
+        text=text_or_none(text),
     )
 
 
 def hold_notes(entry: Entry, now: datetime) -> tuple[str, ...]:
-    """What a hold says of itself: its reason, who placed it, and whether it is overdue."""
+    """What a hold says of itself: its reason, who placed it, and when it should end or should have ended."""
     notes = [f"reason: {entry.why}" if entry.why else "it gives no reason"]
     if entry.by:
         notes.append(f"by {entry.by}")
     if entry.overdue and entry.until is not None:
         notes.append(f"overdue for {age_text((now - entry.until).total_seconds())}; it stays until it is lifted")
+    elif entry.until is not None:
+        notes.append(f"until {end_text(entry.until, now=now)}, but it stays until it is lifted")
     return tuple(notes)

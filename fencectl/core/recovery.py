@@ -7,6 +7,7 @@ can go; never over an incomplete report or a mark that nobody can read; never un
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -134,7 +135,7 @@ def _must_be_clear(report: FenceReport, wanted: Wanted) -> None:
         raise _refuse(report, f"{first.object.display} carries a mark that nobody can read", _why(first))
     if report.holds and not wanted.attended:
         hold = report.holds[0]
-        raise _refuse(report, f"a {hold.now} is in place", "; ".join(hold.notes) or None)
+        raise _refuse(report, f"a {hold.now} is in place", "; ".join(hold.notes) or None, hint=_lift_hint(report))
 
 
 def _holds_no_lease(block: HolderBlock) -> bool:
@@ -258,6 +259,15 @@ def _why(entry: FenceEntry) -> str | None:
 
 def _refuse(report: FenceReport, what: str, why: str | None, *, hint: str | None = None) -> FencectlError:
     return PersonNeededError(f"nothing was released on {report.label}: {what}", reason=why, hint=hint)
+
+
+def _lift_hint(report: FenceReport) -> str:
+    """The command that lifts the first hold; without `--yes` a person at a terminal may go on under it."""
+    given = {"--kubeconfig": report.kubeconfig, "--context": report.context}
+    flags = [shlex.quote(word) for flag, value in given.items() if value for word in (flag, value)]
+    name = report.holds[0].now.removeprefix("hold ").replace(" ", "-")
+    lift = " ".join(["fencectl", "hold", "lift", name, *flags])
+    return f"`{lift}` lifts it; at a terminal, a person may also go on under it: leave `--yes` out"
 
 
 def _list(blocks: Sequence[HolderBlock]) -> str:

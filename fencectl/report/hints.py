@@ -21,7 +21,7 @@ def hint_for(reports: Sequence[FenceReport], *, verbs: frozenset[str], commands:
 
     `commands`: whether the release commands are on the screen. What is worst gets the hint.
     """
-    for choose in (_incomplete, _releasable, _refused, _waiting):
+    for choose in (_incomplete, _releasable, _refused, _waiting, _held_by_hand):
         for report in reports:
             hint = choose(report, verbs, commands)
             if hint is not None:
@@ -99,3 +99,15 @@ def _waiting(report: FenceReport, verbs: frozenset[str], commands: bool) -> str 
         if NoRelease.FRESH in kinds:
             return f"its heartbeat may still move: ask again with `{fencectl(report, 'fences')}`"
     return None
+
+
+def _held_by_hand(report: FenceReport, verbs: frozenset[str], commands: bool) -> str | None:
+    if not report.holds or "hold" not in verbs:
+        return None
+    kind, _, name = report.holds[0].now.partition(" ")
+    if kind == "claim":
+        lift = fencectl(report, f"hold lift claim-{name}")
+        return f"a deploy or a restore that succeeds retires the claim; `{lift}` is the last resort"
+    lift = fencectl(report, f"hold lift {name}")
+    which = "it" if len(report.holds) == 1 else "the first of them"
+    return f"when its reason is gone, `{lift}` lifts {which}"

@@ -99,8 +99,9 @@ def _below(entry: FenceEntry, width: int, *, told: set[str], verbs: frozenset[st
         if names_only(verbs, line):
             lines += _advice(visible(line))
     for note in entry.notes:
-        # What a hold says of itself is its content, not a warning beside it.
-        mark = "" if entry.kind in {FenceKind.HOLD, FenceKind.RECORD} else f"{style.look} "
+        # What a hold says of itself is its content, not a warning beside it; that it is overdue is one.
+        content = entry.kind in {FenceKind.HOLD, FenceKind.RECORD} and not note.startswith("overdue ")
+        mark = "" if content else f"{style.look} "
         lines += wrap(visible(note), first=f"{_BELOW}{mark}", rest=f"{_BELOW}{'  ' if mark else ''}")
     return lines
 
