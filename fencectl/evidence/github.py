@@ -112,9 +112,14 @@ class GitHub:
             return f"recorded on another GitHub server: {_shown(subject.server_url)}"
         if not settings.token:
             return NO_TOKEN
-        if not subject.repository:
+        repository = self._repository(subject)
+        if not repository:
             return NO_REPOSITORY
-        return None if is_repository(subject.repository) else "the recorded repository is no owner/name"
+        return None if is_repository(repository) else "the recorded repository is no owner/name"
+
+    def _repository(self, subject: Subject) -> str:
+        """Where to ask: a run of another repository is not found there, which proves nothing."""
+        return subject.repository or self._settings.repository or ""
 
     def _look_up(
         self, lookable: Mapping[str, Subject], *, now: datetime, deadline: Deadline
@@ -123,7 +128,7 @@ class GitHub:
 
         def look(wire: Wire, subject: Subject) -> JobFact:
             holder = subject.holder
-            run = self._run(wire, subject.repository or "", holder.run or 0, holder.attempt or 0, now)
+            run = self._run(wire, self._repository(subject), holder.run or 0, holder.attempt or 0, now)
             return Lookup(subject, run, questions[holder.identity], now).fact()
 
         facts = self._within({key: partial(look, subject=subject) for key, subject in lookable.items()}, deadline)

@@ -56,20 +56,22 @@ class GitHubSettings:
     """
     Where GitHub's API is, which server it speaks for, and the token.
 
-    `problem`: why these cannot be used (what can be no token, two variables that contradict each other);
-    then nobody is asked. `way`: proxies and trusted certificates, as the environment names them.
+    `problem`: why these cannot be used (what can be no token, two variables that contradict each other); then nobody
+    is asked. `repository`: asked in where a holder recorded none. `way`: proxies and trusted certificates, as the
+    environment names them.
     """
 
     api_url: str
     server_url: str
     token: str | None = field(default=None, repr=False)
+    repository: str | None = None
     problem: str | None = None
     way: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """
-        Read GITHUB_API_URL, GITHUB_SERVER_URL, GITHUB_TOKEN or GH_TOKEN, and the way there.
+        Read GITHUB_API_URL, GITHUB_SERVER_URL, GITHUB_REPOSITORY, GITHUB_TOKEN or GH_TOKEN, and the way there.
 
         Either URL follows from the other: the API of github.com is at api.github.com, of an Enterprise Server
         below /api/v3, of a tenant with data residency at api.SUBDOMAIN.ghe.com. Never fails: see `problem`.
@@ -91,7 +93,8 @@ class GitHubSettings:
             # NB: http.client would refuse it too, and quote it.
             token, problem = None, problem or "GITHUB_TOKEN or GH_TOKEN holds what can be no token"
         way = {name: environ[name] for name in _WAY if environ.get(name)}
-        return cls(api.url, server.url, token, problem, MappingProxyType(way))
+        repository = environ.get("GITHUB_REPOSITORY") or None
+        return cls(api.url, server.url, token, repository, problem, MappingProxyType(way))
 
     @property
     def api(self) -> Origin:

@@ -91,6 +91,9 @@ class Wire:
         self._trust = trust
         self._deadline = deadline
         self._connection: HTTPConnection | None = None
+        # NB: http.client lets go of its socket as soon as a head says that the body ends with the connection, and
+        # reads on. Time and `abort` go by this one.
+        self._sock: socket.socket | None = None
 
     def __repr__(self) -> str:
         return f"Wire({self._settings.host!r})"
@@ -111,12 +114,11 @@ class Wire:
         """Close the connection; the next request opens another one."""
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
+            self._connection = self._sock = None
 
     def abort(self) -> None:
         """From another thread: make whoever waits for a byte of this connection wake up."""
-        connection = self._connection
-        sock: socket.socket | None = getattr(connection, "sock", None)
+        sock = self._sock
         if sock is not None:
             with contextlib.suppress(OSError):
                 # NB: the plain shutdown, not that of TLS, which would take the session away under its reader.
@@ -126,10 +128,9 @@ class Wire:
         timeout_s = min(self._left_s(), REQUEST_TIMEOUT_S)
         try:
             connection = self._connection or self._connect(timeout_s)
-            if connection.sock is not None:
-                connection.sock.settimeout(timeout_s)
+            self._wait_at_most(timeout_s)
             connection.request("GET", target, headers=self._headers(etag))
-            return self._read(connection, connection.getresponse())
+            return self._read(connection.getresponse())
         except ConnectionRefusedError:
             self.close()
             raise UnansweredError("connection refused") from None
@@ -155,7 +156,12 @@ class Wire:
                 connection.set_tunnel(host, port, headers=header)
         self._connection = connection
         connection.connect()
+        self._sock = connection.sock
         return connection
+
+    def _wait_at_most(self, timeout_s: float) -> None:
+        if self._sock is not None:
+            self._sock.settimeout(timeout_s)
 
     def _headers(self, etag: str | None) -> dict[str, str]:
         headers = {
@@ -169,12 +175,12 @@ class Wire:
             headers["If-None-Match"] = etag
         return headers
 
-    def _read(self, connection: HTTPConnection, response: HTTPResponse) -> Reply:
+    def _read(self, response: HTTPResponse) -> Reply:
         expected = response.length
         parts, size = [], 0
-        while True:
-            if connection.sock is not None:
-                connection.sock.settimeout(min(self._left_s(), REQUEST_TIMEOUT_S))
+        # NB: a response closes itself, and the socket with it, as soon as the last byte that it counts on is read.
+        while not response.isclosed():
+            self._wait_at_most(min(self._left_s(), REQUEST_TIMEOUT_S))
             part = response.read(_PIECE)
             if not part:
                 break

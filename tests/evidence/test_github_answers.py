@@ -268,6 +268,8 @@ def test_redirect_to_another_host_is_refused_and_said(github: LoopbackGitHub, st
         "http://127.0.0.1:99999/x",
         "http://[::1/x",
         "javascript:alert(1)",
+        "http://127.0.0.1:{port}/a b",
+        "/\xfc",
     ],
 )
 def test_redirect_to_anything_but_this_very_host_is_refused(github: LoopbackGitHub, to: str) -> None:

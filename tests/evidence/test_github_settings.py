@@ -7,6 +7,10 @@ another server · what is missing · nothing secret in any text.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +21,8 @@ from fencectl.evidence.github_settings import origin_of
 from tests.evidence.github_desk import ATTEMPT, JOB, RUN, SERVER, ask, settings, subject
 from tests.support.github import TOKEN, LoopbackGitHub
 from tests.support.objects import NOW
+
+ROOT = Path(__file__).parents[2]
 
 
 def read(**environ: str) -> GitHubSettings:
@@ -115,9 +121,17 @@ def test_without_a_token_nobody_is_asked(github: LoopbackGitHub) -> None:
 @pytest.mark.parametrize("repository", [None, ""])
 def test_without_a_repository_nobody_is_asked(github: LoopbackGitHub, repository: str | None) -> None:
     """A run's id alone is no address."""
-    fact = ask(github, subject(repository=repository))
+    fact = ask(github, subject(repository=repository), env={"GITHUB_REPOSITORY": ""})
     assert fact.answer == "not asked: no repository is recorded (set github.repository in the config)"
     assert github.connections == 0
+
+
+def test_holder_without_a_repository_is_looked_for_in_the_environments(github: LoopbackGitHub) -> None:
+    """GITHUB_REPOSITORY, as a step in Actions has it; what a holder recorded goes before it."""
+    github.job(RUN, ATTEMPT, JOB)
+    assert ask(github, subject(repository=None)).state is State.ENDED
+    assert ask(github, subject(), env={"GITHUB_REPOSITORY": "acme/another"}).state is State.ENDED
+    assert ask(github, subject(repository=None), env={"GITHUB_REPOSITORY": "acme/another"}).state is State.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -191,7 +205,7 @@ def test_case_50_enterprise_server_is_asked_below_its_path(slash: str) -> None:
 def test_several_holders_are_each_told_why_they_were_not_asked_about(github: LoopbackGitHub) -> None:
     """One that can be asked about is, beside others that cannot."""
     github.job(RUN, ATTEMPT, JOB)
-    abouts = [subject(), subject(JOB + 1, repository=None), subject(JOB + 2, server_url="https://ghe.example")]
+    abouts = [subject(), subject(JOB + 1, repository="acme"), subject(JOB + 2, server_url="https://ghe.example")]
     facts = GitHub(settings(github)).ask(abouts, now=NOW)
     assert [facts[about.holder.identity].state for about in abouts] == [State.ENDED, State.UNKNOWN, State.UNKNOWN]
     assert len(github.asked) == 1
@@ -227,3 +241,18 @@ def test_nothing_secret_is_in_any_representation(github: LoopbackGitHub) -> None
     for thing in (found, client, client._trust, client._memory):
         assert TOKEN not in repr(thing)
         assert TOKEN not in str(thing)
+
+
+def test_settings_are_read_without_loading_http_or_tls() -> None:
+    """A report without a holder on GitHub does not pay for them."""
+    script = (
+        "import sys; from fencectl.evidence.github_settings import GitHubSettings;"
+        " GitHubSettings.from_environment({'GITHUB_API_URL': 'https://ghe.example/api/v3'});"
+        " sys.exit(' '.join({'http.client', 'ssl', 'socket', 'json', 'threading'} & set(sys.modules)))"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=environment,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stderr.strip() == ""

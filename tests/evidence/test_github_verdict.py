@@ -93,7 +93,7 @@ def test_case_48_holder_is_unknown_by_every_answer_that_is_none(github: Loopback
     assert f"GitHub gave no proof ({found.evidence[0].answer})" in found.because
 
 
-@pytest.mark.parametrize("missing", [{"repository": None}, {"server_url": "https://ghe.example"}])
+@pytest.mark.parametrize("missing", [{"repository": "acme"}, {"server_url": "https://ghe.example"}])
 def test_case_50_holder_that_cannot_be_asked_about_is_unknown(
     github: LoopbackGitHub, missing: dict[str, Any]
 ) -> None:

@@ -20,7 +20,9 @@ from fencectl.core.facts import State
 from fencectl.evidence.github_failures import UnansweredError
 from fencectl.evidence.github_proxy import Proxy, proxy_for
 from fencectl.evidence.github_settings import origin_of
-from tests.evidence.github_desk import ATTEMPT, JOB, JOB_PATH, RUN, ask, subject
+from fencectl.evidence.github_wire import Deadline, Trust, Wire
+from fencectl.evidence.github_workers import each_within
+from tests.evidence.github_desk import ATTEMPT, JOB, JOB_PATH, RUN, ask, settings, subject
 from tests.support.github import TOKEN, LoopbackGitHub
 
 TO = "https://api.github.com"
@@ -116,6 +118,7 @@ class Listener:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listening.getsockname()[1])
         self._open: list[socket.socket] = []
+        self.dripped = threading.Event()
         threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self) -> None:
@@ -176,6 +179,11 @@ def listeners() -> Iterator[list[Listener]]:
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n", "an answer that was cut off"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", "an answer that was cut off"),
         (b"HTTP/1.1 200 OK\r\n\r\n{}", "an answer without the shape of a job"),
+        (
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+            "an answer without the shape of a job",
+        ),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", "an answer without the shape of a job"),
         (b"", "the connection broke"),
     ],
 )
@@ -187,6 +195,33 @@ def test_answer_that_is_no_whole_http_is_unknown(
     listeners.append(listener)
     fact = ask(github, env={"GITHUB_API_URL": f"http://127.0.0.1:{listener.port}"})
     assert (fact.state, fact.answer) == (State.UNKNOWN, said)
+
+
+class Dripping(Listener):
+    """Sends the beginning of an answer, and then a byte at a time without end."""
+
+    def _answer(self, sock: socket.socket) -> None:
+        with suppress(OSError):
+            sock.recv(65536)
+            sock.sendall(self.reply)
+            while True:
+                sock.sendall(b" ")
+                self.dripped.wait(0.02)
+
+
+@pytest.mark.parametrize("reply", [b"HTTP/1.1 200 OK\r\nX-Long:", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_server_that_sends_a_byte_at_a_time_is_given_up_in_time(
+    github: LoopbackGitHub, listeners: list[Listener], reply: bytes
+) -> None:
+    """No single read takes long, in the head or in the body; all together they would take for ever."""
+    listener = Dripping(reply)
+    listeners.append(listener)
+    env = {"GITHUB_API_URL": f"http://127.0.0.1:{listener.port}"}
+    assert ask(github, env=env, deadline_s=0.3).answer == "no answer within 0.3s"
+    for thread in threading.enumerate():
+        if thread.name == "fencectl-github":
+            thread.join(5.0)
+            assert not thread.is_alive()
 
 
 # Proxies.
@@ -280,3 +315,20 @@ def test_proxy_that_refuses_is_said(
     fact = ask(github, about, env=BEHIND | {"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}"})
     assert (fact.state, fact.answer) == (State.UNKNOWN, said)
     assert JOB_PATH not in str(proxy.heads)
+
+
+def test_fault_of_our_own_is_raised_where_it_can_be_seen(github: LoopbackGitHub) -> None:
+    """A thread must not swallow it: the holder would be unknown for ever, and nobody would know why."""
+
+    def broken(_: Wire) -> None:
+        raise ZeroDivisionError
+
+    found = settings(github)
+    deadline = Deadline(10.0)
+    with pytest.raises(ZeroDivisionError):
+        each_within(
+            {"one": broken, "other": broken},
+            open_wire=lambda: Wire(found, trust=Trust(found), deadline=deadline),
+            deadline=deadline,
+            threads=2,
+        )
