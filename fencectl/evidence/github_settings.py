@@ -56,9 +56,9 @@ class GitHubSettings:
     """
     Where GitHub's API is, which server it speaks for, and the token.
 
-    `problem`: why these cannot be used (what can be no token, two variables that contradict each other); then nobody
-    is asked. `repository`: asked in where a holder recorded none. `way`: proxies and trusted certificates, as the
-    environment names them.
+    `problem`: why these cannot be used (what can be no token, two variables that contradict each other); nobody is
+    asked then. `repository`: asked in where a holder recorded none. `way`: proxies and trusted certificates, as
+    the environment names them.
     """
 
     api_url: str
