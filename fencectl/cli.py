@@ -7,6 +7,7 @@ completion and usage errors stay as cheap as Typer itself.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Annotated, Any, Literal
@@ -172,6 +173,8 @@ def fences(
         raise UsageError("`--explain` explains the commands that `--no-commands` leaves out", hint="choose one")
     from fencectl.commands import fences as command
 
+    if watch:
+        gc.enable()
     return command.run(options)
 
 
@@ -262,6 +265,7 @@ def recover(
         raise UsageError("`--all` and `--holder` contradict each other", hint="choose one")
     from fencectl.commands import recover as command
 
+    gc.enable()
     return command.run(options)
 
 
@@ -321,6 +325,7 @@ def demo(
     options = DemoOptions(serve=serve, yes=yes, color=_color(no_color=no_color), verbosity=verbose)
     from fencectl.commands import demo as command
 
+    gc.enable()
     return command.run(options)
 
 
@@ -387,6 +392,9 @@ def _color(*, no_color: bool) -> Any:
 
 def main() -> int:
     """Run the program; the status is what `fencectl.core.errors` says, or the signal's."""
+    # NB: a report is one pass over decoded data and then the end; collecting in between finds nothing and costs a
+    # tenth of its time. Verbs that live longer turn it on again.
+    gc.disable()
     return boundary.run(_parse_and_run)
 
 

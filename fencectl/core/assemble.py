@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from fencectl.core.bridge import read_bridge
-from fencectl.core.bridge_way_out import lease_way_out
 from fencectl.core.evidence import Judgement, Strength, Verdict
 from fencectl.core.facts import HolderEvidence, Subject
 from fencectl.core.found import Foreign, Found, Reading
@@ -68,8 +66,12 @@ def read_runs(
     `repository`: where runs are looked up when a journal does not tell (config `github.repository`). `vouched`:
     for the default profile only; another tool's nodes are vouched for in that tool.
     """
-    foreign = profile.name is ProfileName.GHCR_BRIDGE
-    reading = read_bridge(observation) if foreign else read_marks(observation, vouched)
+    if profile.name is ProfileName.GHCR_BRIDGE:
+        from fencectl.core.bridge import read_bridge  # NB: a third of the rules, and needed by one profile only
+
+        reading = read_bridge(observation)
+    else:
+        reading = read_marks(observation, vouched)
     return Runs(observation, profile, reading, group_by_run(reading.found), repository)
 
 
@@ -84,8 +86,7 @@ def assemble(
     judging = Judging(observation, profile, runs.repository, evidence, unchanged_for_s)
     judged = sorted(((group, judge_group(group, judging)) for group in runs.groups), key=_standing)
     excluded = excluded_children(reading.found)
-    way_out = lease_way_out(reading) if profile.name is ProfileName.GHCR_BRIDGE else None
-    open_lease = way_out.lease if way_out is not None and way_out.is_open else None
+    open_lease = _open_lease(reading) if profile.name is ProfileName.GHCR_BRIDGE else None
     order = 1
     blocks = []
     for group, judgement in judged:
@@ -123,6 +124,14 @@ def assemble(
         not_ours=tuple(_foreign(item, observation) for item in reading.foreign),
         notes=_notes(observation),
     )
+
+
+def _open_lease(reading: Reading) -> Found | None:
+    """The other tool's lease, where only refused nodes are left and a person may free it knowingly."""
+    from fencectl.core.bridge_way_out import lease_way_out
+
+    way_out = lease_way_out(reading)
+    return way_out.lease if way_out is not None and way_out.is_open else None
 
 
 def _standing(judged: tuple[Group, Judgement]) -> tuple[int, float, str]:

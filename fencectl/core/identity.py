@@ -13,6 +13,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 MAX_LENGTH = 200
 _UNSAFE = re.compile(r"[^a-z0-9.-]+", re.ASCII)
@@ -20,20 +21,25 @@ _UNSAFE = re.compile(r"[^a-z0-9.-]+", re.ASCII)
 _REV = r"(?P<revision>[0-9a-z]{1,40})"
 _RUN = r"gh(?P<run>[0-9]{1,20})\.(?P<attempt>[0-9]{1,6})"
 _NONCE = r"(?P<nonce>[0-9a-z]{1,32})"
-_SPELLINGS = tuple(
-    re.compile(pattern, re.ASCII)
-    for pattern in (
-        rf"{_REV}-{_RUN}-j(?P<job>[0-9]{{1,20}})-{_NONCE}",
-        rf"{_REV}-{_RUN}-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
-        rf"{_REV}-{_RUN}-{_NONCE}",
-        rf"bootstrap-{_REV}-{_RUN}-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
-        rf"{_REV}-local-(?P<host>[a-z0-9.-]+)-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
-        rf"bootstrap-{_REV}-local-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
-        rf"{_REV}-local-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
-        rf"{_REV}-pod-(?P<pod_namespace>[a-z0-9-]+)\.(?P<pod_name>[a-z0-9.-]+)-{_NONCE}",
-        rf"{_REV}-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
-    )
+
+
+_PATTERNS = (
+    rf"{_REV}-{_RUN}-j(?P<job>[0-9]{{1,20}})-{_NONCE}",
+    rf"{_REV}-{_RUN}-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
+    rf"{_REV}-{_RUN}-{_NONCE}",
+    rf"bootstrap-{_REV}-{_RUN}-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
+    rf"{_REV}-local-(?P<host>[a-z0-9.-]+)-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
+    rf"bootstrap-{_REV}-local-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
+    rf"{_REV}-local-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
+    rf"{_REV}-pod-(?P<pod_namespace>[a-z0-9-]+)\.(?P<pod_name>[a-z0-9.-]+)-{_NONCE}",
+    rf"{_REV}-(?P<pid>[0-9]{{1,10}})-{_NONCE}",
 )
+
+
+@cache
+def _spellings() -> tuple[re.Pattern[str], ...]:
+    # NB: compiled when the first identity is read: on most looks there is none, and it costs as much as msgspec.
+    return tuple(re.compile(pattern, re.ASCII) for pattern in _PATTERNS)
 
 
 class HolderKind(StrEnum):
@@ -87,7 +93,7 @@ class Holder:
 def parse_holder(identity: str) -> Holder:
     """Read an identity. Never fails: what fits no spelling is an OPAQUE holder."""
     if len(identity) <= MAX_LENGTH:
-        for spelling in _SPELLINGS:
+        for spelling in _spellings():
             match = spelling.fullmatch(identity)
             if match is not None:
                 return _from_groups(identity, match.groupdict())

@@ -1,0 +1,182 @@
+"""
+Place fences: each by one guarded patch, never after the lease is lost, never left unresolved in silence.
+
+A lost answer is not a failure: the same patch is sent again until the server says yes or no, then the object is
+read back and only the exact state that this run wrote is adopted. After each placement the lease is checked again,
+and a fence that came too late is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fencectl.cluster.clock import Clock
+from fencectl.cluster.write import send
+from fencectl.core.answers import Applied, Refused, Unknown, Why, explain_refusal
+from fencectl.core.errors import ExitCode, FencectlError
+from fencectl.core.journal import Journal
+from fencectl.core.marks import read_mark
+from fencectl.core.patches import GuardedPatch
+from fencectl.core.placements import CannotPlace, Placed
+from fencectl.core.refs import ObjectRef, Seen
+from fencectl.core.report import FenceKind
+from fencectl.run.keeper import Keeper, LeaseLostError
+from fencectl.run.ports import Door
+from fencectl.run.story import PAUSE_S, WRITE_S, read
+
+# A node's resourceVersion is moved by its kubelet all the time, so a claim may need several fresh reads.
+FRESH_READS = 20
+
+
+class NotFencedError(FencectlError):
+    """An object could not be fenced; nothing of this run is on it."""
+
+    exit_code = ExitCode.HELD_PERSON_NEEDED
+
+
+class UnresolvedError(FencectlError):
+    """Nobody can say whether a fence was placed: it is named as still held."""
+
+    exit_code = ExitCode.STILL_FENCED
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A fence of this run, as the server answered its placement."""
+
+    kind: FenceKind
+    seen: Seen
+    journal: Journal
+
+    @property
+    def rank(self) -> int:
+        """Where it stands in the order of release."""
+        return self.journal.rank
+
+
+@dataclass(slots=True)
+class Ledger:
+    """
+    What this run has fenced, in the order in which it did.
+
+    `unresolved`: objects of which nobody knows whether they were fenced.
+    """
+
+    fences: list[Fence] = field(default_factory=list)
+    unresolved: list[ObjectRef] = field(default_factory=list)
+
+    def replace(self, old: Fence, new: Fence) -> None:
+        """Put another state of a fence in its place."""
+        self.fences[self.fences.index(old)] = new
+
+    def forget(self, fence: Fence) -> None:
+        """Take out a fence that is released."""
+        self.fences.remove(fence)
+
+
+class Fencer:
+    """Places fences under a lease that its keeper vouches for."""
+
+    def __init__(self, door: Door, clock: Clock, keeper: Keeper, ledger: Ledger) -> None:
+        self._door = door
+        self._clock = clock
+        self._keeper = keeper
+        self._ledger = ledger
+
+    def place(self, kind: FenceKind, ref: ObjectRef, build: Callable[[Seen], Placed | CannotPlace]) -> Fence:
+        """
+        Fence an object as it is now.
+
+        Raises NotFencedError, UnresolvedError, LeaseLostError or NotReadableError.
+        """
+        for _ in range(FRESH_READS):
+            seen = read(self._door, ref)
+            if seen is None:
+                raise NotFencedError(f"{ref.display} cannot be fenced: there is no such object")
+            built = build(seen)
+            if isinstance(built, CannotPlace):
+                raise NotFencedError(f"{ref.display} cannot be fenced: {built.why}")
+            found = self._send(seen, built)
+            if found is not None:
+                return self._keep(Fence(kind, found, built.journal))
+        raise NotFencedError(f"{ref.display} cannot be fenced: it is changed all the time")
+
+    def _send(self, seen: Seen, built: Placed) -> Seen | None:
+        """The object as fenced; None where it has changed and is to be read again."""
+        asked = False
+        while True:
+            try:
+                self._keeper.must_hold(WRITE_S)
+            except LeaseLostError:
+                if asked:
+                    self._ledger.unresolved.append(seen.ref)
+                raise
+            match send(self._door, built.patch, deadline_s=WRITE_S):
+                case Applied(raw):
+                    return Seen(seen.ref, raw)
+                case Refused(Why.GUARD):
+                    return self._after_refusal(seen, built)
+                case Refused(Why.GONE):
+                    raise NotFencedError(f"{seen.ref.display} cannot be fenced: it is gone")
+                case Refused(Why.BUSY):
+                    self._clock.wait(None, PAUSE_S)
+                case Refused(_, status, detail):
+                    raise NotFencedError(f"{seen.ref.display} cannot be fenced ({status}: {detail})")
+                case Unknown():
+                    asked = True
+                    self._clock.wait(None, PAUSE_S)
+
+    def _after_refusal(self, seen: Seen, built: Placed) -> Seen | None:
+        now = read(self._door, seen.ref)
+        if now is None:
+            raise NotFencedError(f"{seen.ref.display} cannot be fenced: it is gone")
+        mark = read_mark(now)
+        if mark is not None and mark.journal_text == built.journal.text:
+            # NB: an earlier try was carried out and its answer lost. Only this very text is ours.
+            return now
+        if mark is not None:
+            broken = explain_refusal(built.patch, now.raw)
+            raise NotFencedError(
+                f"{seen.ref.display} cannot be fenced: {broken.sentence if broken else 'it changed'}"
+            )
+        return None
+
+    def _keep(self, fence: Fence) -> Fence:
+        self._ledger.fences.append(fence)
+        # NB: the check before the send may be older than a pause of this process; a late fence goes back.
+        self._keeper.must_hold(0.0)
+        return fence
+
+    def change(self, fence: Fence, patch: GuardedPatch, journal: Journal) -> Fence:
+        """
+        Change a fence of this run (its phase, its token) by a guarded patch.
+
+        Raises NotFencedError where somebody else has changed it, UnresolvedError where nobody answers.
+        """
+        while True:
+            self._keeper.must_hold(WRITE_S)
+            match send(self._door, patch, deadline_s=WRITE_S):
+                case Applied(raw):
+                    changed = Fence(fence.kind, Seen(fence.seen.ref, raw), journal)
+                    self._ledger.replace(fence, changed)
+                    return changed
+                case Unknown() | Refused(Why.BUSY):
+                    now = read(self._door, fence.seen.ref)
+                    mark = read_mark(now) if now is not None else None
+                    if (
+                        now is not None
+                        and mark is not None
+                        and mark.journal_text == journal.text != fence.journal.text
+                    ):
+                        changed = Fence(fence.kind, now, journal)
+                        self._ledger.replace(fence, changed)
+                        return changed
+                    self._clock.wait(None, PAUSE_S)
+                case Refused(_, status, detail):
+                    now = read(self._door, fence.seen.ref)
+                    broken = explain_refusal(patch, now.raw if now is not None else None)
+                    why = broken.sentence if broken else f"the API server refuses ({status}: {detail})"
+                    raise NotFencedError(
+                        f"the fence on {fence.seen.ref.display} was changed by somebody else: {why}"
+                    )
