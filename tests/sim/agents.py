@@ -1,0 +1,146 @@
+"""
+Runs as the wire sees them: who they are, what befalls them, and what they may believe of their lease.
+
+Nothing here asks the code under test what it believes: it is computed from what was sent and what was answered, so
+that code which believes too much is found out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
+
+from fencectl.cluster.answer import Answer
+from tests.sim.kernel import Process
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """
+    What befalls a process at one of its calls.
+
+    `what`: `kill`, `pause`, `stop` (an orderly signal). `when`: `before` the request leaves (after everything that
+    was checked for it), `sent` while it is under way, `after` the answer came.
+    """
+
+    what: str
+    when: str
+    for_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Write:
+    """
+    One request that changes something, from the moment at which its sender decided to send it.
+
+    `kind`: take, renew, hand-back, free, place, journal, release. `left_s`: for how long the sender could be sure
+    of its lease then, None where it has none.
+    """
+
+    process: Process
+    kind: str
+    path: str
+    called_s: float
+    left_s: float | None
+    dry: bool
+    sent_s: float = 0.0
+    status: int | None = None
+    reply: Answer | None = None
+    waiting: bool = False
+
+
+@dataclass(slots=True)
+class Held:
+    """
+    What a process may believe of a lease that it took, computed from the wire alone.
+
+    Two thirds of the duration after the send of the last renewal that was acknowledged to it, it must believe it
+    lost; from `declared` on it has said so itself.
+    """
+
+    duration_s: float
+    token: int
+    boot_s: float
+    wall_at: datetime
+    declared: bool = False
+
+    def left_s(self, process: Process) -> float:
+        """Seconds for which the lease is certainly held."""
+        if self.declared:
+            return 0.0
+        by_boot = process.boot_s() - self.boot_s
+        by_wall = (process.wall() - self.wall_at).total_seconds()
+        return max(0.0, self.duration_s * 2 / 3 - max(by_boot, by_wall, 0.0))
+
+
+def lease_name(path: str) -> str | None:
+    """The lease that a path names."""
+    return unquote(path.rpartition("/")[2]) if "/leases/" in path else None
+
+
+@dataclass(slots=True, eq=False)
+class Agent:
+    """
+    One run on the wire: its process, its identity, and what may be known of its lease.
+
+    `trips`: what befalls it at its n-th call. `cut`: when its own network is down. `told_dead`: whom it was told to
+    have ended, and when.
+    """
+
+    process: Process
+    identity: str
+    role: str
+    lease: tuple[str, str]
+    trips: dict[int, Trip] = field(default_factory=dict)
+    cut: tuple[tuple[float, float], ...] = ()
+    held: Held | None = None
+    told_dead: dict[str, float] = field(default_factory=dict)
+    calls: int = 0
+    ended: bool = False
+    active: bool = False
+    sweep_began_s: float | None = None
+    careless: bool = False
+    hidden_sleep: bool = False
+    vouched: frozenset[str] = frozenset()
+    result: str = ""
+    _took: tuple[float, datetime] | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether its process is no more."""
+        return self.ended or self.process.dead
+
+    def call(self) -> Trip | None:
+        self.calls += 1
+        return self.trips.get(self.calls)
+
+    def takes(self, boot_s: float, wall_at: datetime) -> None:
+        if self._took is None:
+            self._took = (boot_s, wall_at)
+
+    def forget_take(self) -> None:
+        """A new try to take the lease begins; nothing of an earlier one can be in flight any more."""
+        self._took = None
+
+    def read(self, path: str, answer: Answer) -> None:
+        """Learn from a read that the lease is ours although the answer to taking it was lost."""
+        if self.held is None and self._took is not None and lease_name(path) == self.lease[1] and answer.ok:
+            self._adopt(json.loads(answer.body), *self._took)
+
+    def answered(self, write: Write, answer: Answer, boot_s: float, wall_at: datetime) -> None:
+        if write.dry or not answer.ok:
+            return
+        if write.kind == "take":
+            self._adopt(json.loads(answer.body), boot_s, wall_at)
+        elif write.kind == "renew" and self.held is not None:
+            self.held.boot_s, self.held.wall_at = boot_s, wall_at
+        elif write.kind in ("free", "hand-back"):
+            self.held = self._took = None
+
+    def _adopt(self, raw: Any, boot_s: float, wall_at: datetime) -> None:
+        spec = raw["spec"]
+        if spec.get("holderIdentity") == self.identity:
+            self.held = Held(spec["leaseDurationSeconds"], spec["leaseTransitions"], boot_s, wall_at)
