@@ -163,3 +163,20 @@ def _mark(journal: Journal) -> dict[str, str]:
 def _no_mark(current: Mapping[str, Any]) -> list[Op]:
     # NB: with no map at all, its absence is the guard (see put_annotations), and these paths would not resolve.
     return [guard(annotation(HOLDER), ABSENT), guard(annotation(JOURNAL), ABSENT)] if current else []
+
+
+def rewrite_token(seen: Seen, journal: Journal, *, rewrite: int) -> GuardedPatch:
+    """Write another drain token, where somebody else has overwritten ours: guard uid, mark and journal."""
+    current = annotations_of(seen.raw)
+    return seal(
+        seen.ref,
+        [
+            guard(annotation(HOLDER), journal.holder),
+            guard(annotation(JOURNAL), journal.text),
+            put(
+                annotation(REQUESTED_AT),
+                drain_token(journal.holder, journal.seq, rewrite=rewrite),
+                present=REQUESTED_AT in current,
+            ),
+        ],
+    )
