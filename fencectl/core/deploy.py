@@ -1,0 +1,81 @@
+"""
+What a deploy is to fence and run, and why it may not begin: pure, from what was read.
+
+Refusals are those of design: 12 for a live holder, 16 for one that is provably dead and recoverable, 19 where a
+person is needed. The worst of several decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fencectl.core.errors import ExitCode, FencectlError, worst
+from fencectl.core.evidence import Strength, Verdict
+from fencectl.core.observation import Observation
+from fencectl.core.profiles import Profile
+from fencectl.core.recovery import Wanted, plan_recovery
+from fencectl.core.refs import ObjectRef
+from fencectl.core.report import FenceReport, HolderBlock
+
+
+@dataclass(frozen=True, slots=True)
+class DeployPlan:
+    """
+    One deploy on one target.
+
+    `suspend`: objects with their ranks, outermost ancestor first. `nodes`: nodes to fence. `command`: the payload.
+    Times in seconds; `drain_timeout_s` None: from the objects.
+    """
+
+    lease: tuple[str, str]
+    command: tuple[str, ...]
+    suspend: tuple[tuple[ObjectRef, int], ...] = ()
+    nodes: tuple[ObjectRef, ...] = ()
+    node_command: tuple[str, ...] = ()
+    max_unavailable: int = 1
+    lease_duration_s: int = 30
+    timeout_s: float = 3600.0
+    node_timeout_s: float = 1800.0
+    drain_timeout_s: float | None = None
+    added: tuple[ObjectRef, ...] = field(default=())
+
+
+class HeldError(FencectlError):
+    """The deploy may not begin: fences are held. `exit_code`: 12, 16 or 19."""
+
+    def __init__(self, report: FenceReport, code: ExitCode) -> None:
+        super().__init__(f"not deployed to {report.label}: fences are held")
+        self.report = report
+        self.exit_code = code
+
+
+def why_not(report: FenceReport, observation: Observation, profile: Profile) -> ExitCode | None:
+    """Why a deploy may not begin over this report; None where nothing is held."""
+    codes = [_code_of(block, report, observation, profile) for block in report.blocks]
+    codes += [ExitCode.HELD_PERSON_NEEDED for _ in (*report.unowned, *report.holds)]
+    return worst(codes) if codes else None
+
+
+def _code_of(block: HolderBlock, report: FenceReport, observation: Observation, profile: Profile) -> ExitCode:
+    judgement = block.judgement
+    if judgement.verdict is Verdict.LIVE or judgement.fresh:
+        return ExitCode.HELD_LIVE
+    if judgement.strength is not Strength.PROVEN or all(entry.kept for entry in block.entries):
+        return ExitCode.HELD_PERSON_NEEDED
+    try:
+        plan_recovery(report, observation, profile, Wanted(holder=block.holder.identity))
+    except FencectlError:
+        return ExitCode.HELD_PERSON_NEEDED
+    return ExitCode.HELD_DEAD
+
+
+def only_live(report: FenceReport) -> bool:
+    """Whether waiting can help: everything that is held has a live holder, and no hold is in place."""
+    live = all(block.judgement.verdict is Verdict.LIVE or block.judgement.fresh for block in report.blocks)
+    return live and not report.unowned and not report.holds
+
+
+def ordered(objects: Sequence[tuple[ObjectRef, int]]) -> tuple[tuple[ObjectRef, int], ...]:
+    """Outermost ancestor first: by rank, then by name."""
+    return tuple(sorted(objects, key=lambda one: (one[1], one[0].display)))

@@ -1,0 +1,73 @@
+"""The record of one deploy: an entry of its generation, before anything becomes observable, and at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fencectl.cluster.clock import Clock
+from fencectl.core.gojson import StrictJSONError, decode_strict, encode_ascii
+from fencectl.core.record_write import Change, data_of
+from fencectl.core.refs import dig
+from fencectl.core.times import second_time
+from fencectl.run.record import Record, RecordBook
+
+_KEY = "record-"
+
+
+@dataclass(slots=True)
+class DeployRecord:
+    """The story of one deploy in the record beside its lease. `command`: secrets are taken out of it already."""
+
+    book: RecordBook
+    clock: Clock
+    holder: str
+    begun_at: datetime
+    command: Sequence[str]
+    generation: int | None = None
+
+    def last_token(self) -> int:
+        """The highest fencing token that any record tells, so that a deleted lease does not start again."""
+        tokens = [dig(value, "token") for _, value in _records(self.book.read())]
+        return max(
+            (token for token in tokens if isinstance(token, int) and not isinstance(token, bool)), default=0
+        )
+
+    def write(self, phase: str, *, token: int, outcome: str | None, step: int | None) -> int:
+        """Write the phase, or the outcome with the last step; return the generation."""
+        self.book.write(lambda record: self._changes(record, phase, token, outcome, step))
+        return self.generation or 0
+
+    def _changes(
+        self, record: Record, phase: str, token: int, outcome: str | None, step: int | None
+    ) -> tuple[Change, ...]:
+        data = data_of(record.seen)
+        if self.generation is None:
+            self.generation = max((number for number, _ in _records(record)), default=0) + 1
+        value: dict[str, Any] = {
+            "v": 1,
+            "generation": self.generation,
+            "holder": self.holder,
+            "token": token,
+            "phase": phase,
+            "startedAt": second_time(self.begun_at),
+            "command": list(self.command),
+        }
+        if outcome is not None:
+            value |= {"outcome": outcome, "step": step, "endedAt": second_time(self.clock.wall())}
+        key = f"{_KEY}{self.generation}"
+        return (Change(key, data.get(key), encode_ascii(value)),)
+
+
+def _records(record: Record) -> list[tuple[int, Any]]:
+    found = []
+    for key, text in data_of(record.seen).items():
+        number = key.removeprefix(_KEY)
+        if key.startswith(_KEY) and number.isascii() and number.isdecimal() and len(number) < 19:
+            try:
+                found.append((int(number), decode_strict(text)))
+            except StrictJSONError:
+                found.append((int(number), None))
+    return found

@@ -1,0 +1,104 @@
+"""Take a free lease, and adopt it where the answer was lost: nobody else writes our identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fencectl.cluster.clock import Clock
+from fencectl.cluster.write import create, send
+from fencectl.core.answers import Answer, Applied, Refused, Unknown, Why
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
+from fencectl.core.identity import parse_holder
+from fencectl.core.lease import LeaseTerms, acquire_lease, new_lease
+from fencectl.core.placements import CannotPlace
+from fencectl.core.refs import ObjectRef, Seen, dig
+from fencectl.run.keeper import Keeper
+from fencectl.run.ports import Door, Threads
+from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, read
+
+
+class LeaseBusyError(FencectlError):
+    """Somebody else holds the lease; `holder` is their identity."""
+
+    exit_code = ExitCode.HELD_LIVE
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(f"the lease was taken by {parse_holder(holder).title} meanwhile")
+        self.holder = holder
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseAt:
+    """Where a lease is, and from which token a new one counts on (a deleted lease must not start again)."""
+
+    namespace: str
+    name: str
+    last_token: int = 0
+
+    @property
+    def ref(self) -> ObjectRef:
+        """Its name, without a uid."""
+        return ObjectRef("coordination.k8s.io/v1", "Lease", "leases", self.namespace, self.name, "")
+
+
+def take_lease(
+    door: Door, keeper_door: Door, clock: Clock, threads: Threads, at: LeaseAt, terms: LeaseTerms
+) -> Keeper:
+    """
+    Take the lease and start its keeper.
+
+    Raises LeaseBusyError where somebody else has it, NotReadableError where it cannot be said, or where a right is
+    missing.
+    """
+    for _ in range(TRIES):
+        sent_s, sent_at = clock.monotonic_s(), clock.wall()
+        answer = _ask(door, at, terms, read(door, at.ref))
+        found: Seen | None = None
+        match answer:
+            case Applied(raw):
+                found = Seen(_with_uid(at.ref, str(dig(raw, "metadata", "uid"))), raw)
+            case Refused(Why.FORBIDDEN, _, detail):
+                raise NotReadableError(f"lease/{at.namespace}/{at.name} may not be taken", reason=detail)
+            case Refused(Why.INVALID, status, detail) if status != 409:
+                raise NotReadableError(f"lease/{at.namespace}/{at.name} cannot be taken: {status}", reason=detail)
+            case Refused() | Unknown():
+                found = read(door, at.ref)
+                holder = dig(found.raw, "spec", "holderIdentity") if found is not None else None
+                if holder and holder != terms.holder:
+                    raise LeaseBusyError(str(holder))
+                if holder != terms.holder:
+                    clock.wait(None, PAUSE_S)
+                    continue
+        if found is not None:
+            keeper = Keeper(
+                keeper_door,
+                clock,
+                found,
+                holder=terms.holder,
+                duration_s=terms.duration_s,
+                sent_s=sent_s,
+                sent_at=sent_at,
+            )
+            keeper.start(threads)
+            return keeper
+    raise NotReadableError(
+        f"nobody can say whether lease/{at.namespace}/{at.name} was taken", reason="the API server gives no answer"
+    )
+
+
+def _ask(door: Door, at: LeaseAt, terms: LeaseTerms, seen: Seen | None) -> Answer:
+    if seen is None:
+        collection = f"/apis/coordination.k8s.io/v1/namespaces/{at.namespace}/leases"
+        body = new_lease(at.namespace, at.name, terms, transitions=at.last_token + 1)
+        return create(door, collection, body, deadline_s=WRITE_S)
+    placed = acquire_lease(seen, terms)
+    if isinstance(placed, CannotPlace):
+        holder = str(dig(seen.raw, "spec", "holderIdentity"))
+        if holder != terms.holder:
+            raise LeaseBusyError(holder)
+        return Applied(seen.raw)
+    return send(door, placed.patch, deadline_s=WRITE_S)
+
+
+def _with_uid(ref: ObjectRef, uid: str) -> ObjectRef:
+    return ObjectRef(ref.api_version, ref.kind, ref.plural, ref.namespace, ref.name, uid)
