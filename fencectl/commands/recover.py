@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
+import termios
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from types import FrameType
 
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.transport import Transport
@@ -17,6 +13,7 @@ from fencectl.commands.common import resolve
 from fencectl.commands.options import RecoverOptions
 from fencectl.commands.reading import Look, Subject, subjects
 from fencectl.commands.recover_show import Show
+from fencectl.commands.signals import Signals
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, UsageError, worst
 from fencectl.core.found import Found
 from fencectl.core.journal import Journal, Phase
@@ -31,12 +28,6 @@ from fencectl.run.recovery import Recovery, recovery_journal
 from fencectl.run.story import World
 from fencectl.run.window import watch_leases
 
-_SIGNALS = {
-    signal.SIGINT: ExitCode.INTERRUPTED,
-    signal.SIGTERM: ExitCode.TERMINATED,
-    signal.SIGHUP: ExitCode.HANGUP,
-}
-
 
 class InterruptedBeforeWriteError(FencectlError):
     """A signal came before anything was changed."""
@@ -46,27 +37,8 @@ class InterruptedBeforeWriteError(FencectlError):
         self.exit_code = code
 
 
-@dataclass(slots=True)
-class _Signals:
-    """An orderly end, asked for by a signal: noted once, and obeyed between two writes."""
-
-    stop: threading.Event
-    code: ExitCode | None = None
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Take INT, TERM and HUP for as long as the context lasts; a second signal changes nothing."""
-        before = {number: signal.signal(number, self._note) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        if self.code is None:
-            self.code = _SIGNALS[signal.Signals(number)]
-        self.stop.set()
+class _Interrupted(BaseException):
+    """A signal, as long as nothing was written. Not an `Exception`: nothing on the way may take it for a failure."""
 
 
 def run(options: RecoverOptions) -> ExitCode:
@@ -74,15 +46,16 @@ def run(options: RecoverOptions) -> ExitCode:
     effective = resolve(options.common)
     target = effective.one_target("recover")
     attended = sys.stdin.isatty() and sys.stderr.isatty() and not options.yes
-    name = target.print_context or target.context or "the cluster"
+    # NB: the kubeconfig is read before anybody is asked for anything: it says which cluster this is about.
+    (subject,) = subjects(effective)
     if not (attended or options.yes or options.dry_run):
+        name = target.print_context or target.context or subject.connection.context_name
         raise UsageError(
-            f"recover changes {name}, and nobody can be asked here",
+            f"recover changes {name or 'the cluster'}, and nobody can be asked here",
             hint="pass --yes if this job may release what a provably dead holder left",
         )
     vouched = _vouched(options, target.profile.name)
     wanted = Wanted(options.holder, options.every, options.accept_presumed, attended)
-    (subject,) = subjects(effective)
     with subject.opened(SystemClock()) as door, subject.opened(SystemClock()) as keeper_door:
         return _Run(options, subject, wanted, vouched, door, keeper_door).run()
 
@@ -116,8 +89,8 @@ class _Run:
         self._door = door
         self._keeper_door = keeper_door
         self._clock = SystemClock()
-        self._signals = _Signals(threading.Event())
-        self._show = Show(options.output, options.common.color)
+        self._signals = Signals(threading.Event())
+        self._show = Show(options.output, options.common.color, attended=wanted.attended)
 
     def run(self) -> ExitCode:
         with self._signals.taken():
@@ -125,13 +98,12 @@ class _Run:
             self._must_find(first.report)
             blocks, leases = leases_to_watch(first.report, self._subject.settings.profile, self._wanted)
             if not blocks:
+                _must_be_owned(first.report)
                 self._show.nothing(first.report)
                 return ExitCode.OK
             if self._options.dry_run:
-                self._show.would(first.report, self._plans(first), self._window_s(first, leases))
-                return ExitCode.OK
+                return self._would(first, leases)
             look, plans = self._watch(first, leases)
-            self._show.plan(look.report, plans)
             if not self._options.yes:
                 self._ask(look.report, plans)
             return self._recover(look, plans)
@@ -155,6 +127,7 @@ class _Run:
         """Watch the leases for the whole window, then look again: that look is shown, and acted on."""
         seen = {(s.ref.namespace or "", s.ref.name): s for s in first.runs.observation.leases}
         window = self._window_s(first, leases)
+        self._show.plan(first.report)
         self._show.watching(window)
         watched = watch_leases(
             self._door,
@@ -173,7 +146,9 @@ class _Run:
                 hint="a process of that run still writes its lease (a paused machine that woke up?); end it first",
             )
         look = self._look({key: watched.for_s for key in leases if seen.get(key) is not None})
-        return look, self._plans(look)
+        plans = self._plans(look)
+        self._show.watched(look.report, plans, window)
+        return look, plans
 
     def _window_s(self, first: Look, leases: tuple[tuple[str, str], ...]) -> float:
         durations = [
@@ -191,22 +166,31 @@ class _Run:
         return max(WINDOW_S, self._options.watch_for_s or 0.0, min(longest, 300.0))
 
     def _ask(self, report: FenceReport, plans: tuple[RecoveryPlan, ...]) -> None:
+        # NB: what was typed before the question stood there is no answer to it.
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
         self._show.question(report, sum(plan.total for plan in plans))
-        answer = sys.stdin.readline().strip()
-        if self._signals.stop.is_set():
-            raise InterruptedBeforeWriteError(self._signals.code or ExitCode.INTERRUPTED)
-        if answer != "yes":
+        answer = ""
+        try:
+            answer = sys.stdin.readline()
+        finally:
+            if not answer.endswith("\n"):
+                self._show.unanswered()
+        if answer.strip() != "yes":
             raise UsageError("nothing was released: the answer was not `yes`")
 
     def _recover(self, look: Look, plans: tuple[RecoveryPlan, ...]) -> ExitCode:
         own = self._own_journal()
-        outcomes = []
+        outcomes, took_s = [], []
+        self._signals.orderly = True
         for plan in plans:
+            self._show.begins(plan)
+            began_s = self._clock.monotonic_s()
             outcome = self._recover_one(plan, own)
             outcomes.append((plan, outcome))
+            took_s.append(self._clock.monotonic_s() - began_s)
             if outcome.stopped is not None:
                 break
-        self._show.end(look.report, outcomes)
+        self._show.end(look.report, outcomes, took_s)
         return worst([self._code(outcome) for _, outcome in outcomes])
 
     def _recover_one(self, plan: RecoveryPlan, own: Journal) -> Outcome:

@@ -1,0 +1,45 @@
+"""An orderly end, asked for by a signal: noted once, and obeyed between two writes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from fencectl.core.errors import ExitCode
+
+SIGNALS = {
+    signal.SIGINT: ExitCode.INTERRUPTED,
+    signal.SIGTERM: ExitCode.TERMINATED,
+    signal.SIGHUP: ExitCode.HANGUP,
+}
+
+
+@dataclass(slots=True)
+class Signals:
+    """`stop` is set by the first signal; `code` is that signal's exit code."""
+
+    stop: threading.Event
+    code: ExitCode | None = None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take INT, TERM and HUP for as long as the context lasts; a second signal changes nothing."""
+        before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def raise_for(self, code: ExitCode) -> None:
+        """End as if that signal had come."""
+        if self.code is None:
+            self.code = code
+        self.stop.set()
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.raise_for(SIGNALS[signal.Signals(number)])
