@@ -31,7 +31,8 @@ class Found:
     """
     One fence on one object.
 
-    `group` joins the fences of one run (None: no usable holder, the fence stands alone and is refused).
+    `group` joins the fences of one run: its holder, or the outer run of a nested one, or the run that a lease was
+    taken over to recover (None: no usable holder, the fence stands alone and is refused).
     `release`, or `refusal` where the fence cannot be released for its own sake; never both, never neither.
     `rank`: released strictly descending. `applier`: the Kustomization (namespace, name) that applies the
     object; `excluded`: the object carries `reconcile: disabled` because of this fence, so that its applier

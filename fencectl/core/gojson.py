@@ -9,6 +9,8 @@ as Python does by default is refused although the values are equal.
 from __future__ import annotations
 
 import json
+import math
+import re
 from typing import Any
 
 _GO_ESCAPES = {
@@ -46,16 +48,33 @@ def _no_constant(name: str) -> Any:
     raise StrictJSONError(f"{name} is not JSON")
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise StrictJSONError("a number is beyond every measure")
+    return number
+
+
+_MAY_BE_HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
+
+
 def decode_strict(text: str) -> Any:
     """
     Decode one JSON value, refusing what readers disagree about.
 
-    Raises StrictJSONError for duplicate keys, NaN, infinities, a byte-order mark and broken text; its message
-    quotes nothing of the text.
+    Raises StrictJSONError for duplicate keys, NaN, infinities, half a surrogate pair, a byte-order mark and broken
+    text; its message quotes nothing of the text.
     """
     try:
-        return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        value = json.loads(
+            text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite
+        )
+        if _MAY_BE_HALF_A_PAIR.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except StrictJSONError:
         raise
+    except UnicodeEncodeError as broken:
+        raise StrictJSONError("half a character, which no text can hold") from broken
     except (ValueError, RecursionError) as broken:
         raise StrictJSONError("not valid JSON") from broken
+    return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencectl.core.checks import check_command
 from fencectl.core.evidence import Judgement, Strength, Verdict
@@ -42,37 +42,60 @@ class Group:
 
     @property
     def journals(self) -> tuple[Journal, ...]:
-        """The journals of this run itself, the fullest first."""
-        own = [f.journal for f in self.found if f.journal is not None and f.journal.recovering is None]
+        """
+        The journals of this run, its own and fullest first.
+
+        NB: details name a process and a pod. Those of a nested run, or left on the lease by somebody else, would
+        let the end of another process prove this run dead.
+        """
+        found = [f.journal for f in self.found if f.journal is not None and f.journal.recovering is None]
         if self.recoverer is not None and self.lease is not None and self.lease.journal is not None:
             kept = self.lease.journal.before
             parsed = parse_journal(encode(kept)) if kept is not None else None
-            own += [parsed] if isinstance(parsed, Journal) and parsed.recovering is None else []
-        return tuple(sorted(own, key=lambda journal: journal.details is None))
+            found += [parsed] if isinstance(parsed, Journal) and parsed.recovering is None else []
+        own = [journal for journal in found if journal.holder == self.holder.identity]
+        others = [replace(journal, details=None) for journal in found if journal.holder != self.holder.identity]
+        return (*sorted(own, key=lambda journal: journal.details is None), *others)
 
 
 def group_by_run(all_found: Iterable[Found]) -> tuple[Group, ...]:
-    """Join fences by run; those that name no usable holder stay out."""
+    """Join fences by run, nested runs with their outermost one; those that name no usable holder stay out."""
+    usable = [found for found in all_found if found.group is not None]
+    outer = {f.holder_text: f.group for f in usable if f.journal is not None and f.journal.within is not None}
     members: dict[str, list[Found]] = defaultdict(list)
-    for found in all_found:
-        if found.group is not None:
-            members[found.group].append(found)
+    for found in usable:
+        members[_outermost(found.group or "", outer)].append(found)
     return tuple(_group(key, sorted(found, key=position)) for key, found in members.items())
 
 
+def _outermost(key: str, outer: Mapping[str | None, str | None]) -> str:
+    passed = [key]
+    while (further := outer.get(passed[-1])) is not None and further != passed[-1]:
+        if further in passed:
+            # NB: no run of ours nests in itself; forged or not, each such circle is one run.
+            return min(passed[passed.index(further) :])
+        passed.append(further)
+    return passed[-1]
+
+
 def _group(key: str, found: Sequence[Found]) -> Group:
-    lease = next((f for f in found if f.kind is FenceKind.LEASE), None)
-    recovering = lease is not None and lease.journal is not None and lease.journal.recovering == key
-    recoverer = lease.holder if lease is not None and recovering else None
-    return Group(key, _holder(key, found, None if recovering else lease), tuple(found), lease, recoverer)
+    leases = [f for f in found if f.kind is FenceKind.LEASE]
+    taken = next((f for f in leases if f.journal is not None and f.journal.recovering is not None), None)
+    own = next((f for f in leases if f.holder_text == key), None)
+    lease = taken or own or next(iter(leases), None)
+    return Group(key, _holder(key, found), tuple(found), lease, taken.holder if taken is not None else None)
 
 
-def _holder(key: str, found: Sequence[Found], lease: Found | None) -> Holder:
-    """The run itself: who holds its lease, else the fence that bears its own name, else what the key says."""
-    if lease is not None and lease.holder is not None:
-        return lease.holder
-    holders = [f.holder for f in found if f.holder is not None and f.kind is not FenceKind.LEASE]
-    own = [holder for holder in holders if holder.identity == key]
+def _holder(key: str, found: Sequence[Found]) -> Holder:
+    """
+    The run itself: whose fence bears its own name, else whom nested fences or a taken lease name.
+
+    Else who holds the lease, or any fence: another tool's runs are joined by less than the whole identity.
+    """
+    named = any(f.journal is not None and key in (f.journal.within, f.journal.recovering) for f in found)
+    leases_first = sorted(found, key=lambda f: f.kind is not FenceKind.LEASE)
+    holders = [] if named else [f.holder for f in leases_first if f.holder is not None]
+    own = [f.holder for f in found if f.holder is not None and f.holder_text == key]
     return next(iter(own or holders), parse_holder(key))
 
 
@@ -130,7 +153,8 @@ def judge_group(group: Group, judging: Judging) -> Judgement:
         if all(found is group.lease for found in group.found):
             # NB: nothing of the recovered run is left, so nothing of it has to be proven any more.
             return succession
-    beats = [f for f in group.found if f.heartbeat is not None] if group.recoverer is None else []
+    taken = group.lease if group.recoverer is not None else None
+    beats = [f for f in group.found if f.heartbeat is not None and f is not taken]
     # NB: of several leases the youngest heartbeat speaks: a run that renews any of them lives.
     beating = max(beats, key=_renewed, default=None)
     proven = succession is not None and succession.strength is Strength.PROVEN

@@ -7,6 +7,7 @@ are kept; a higher version is refused with the reason, never guessed at.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,6 +19,10 @@ from fencectl.core.times import parse_time, second_time
 
 VERSION = 1
 MAX_LENGTH = 64 * 1024
+# As apimachinery's validation has them (`IsDNS1123Label`, `IsDNS1123Subdomain`).
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAMESPACE = re.compile(_LABEL, re.ASCII)
+_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
 
 
 class Phase(StrEnum):
@@ -214,4 +219,11 @@ def _lease_ref(value: Any) -> LeaseRef | BadJournal | None:
     wanted = {"namespace": str, "name": str, "uid": str, "duration": int, "token": int}
     if not isinstance(value, dict) or any(type(value.get(key)) is not kind for key, kind in wanted.items()):
         return BadJournal("the journal's `lease` has the wrong shape")
+    # NB: the name becomes a path, on which a recovery reads and writes.
+    if not (_is_name(value["namespace"], _NAMESPACE, 63) and _is_name(value["name"], _NAME, 253)):
+        return BadJournal("the journal's `lease` has no name that a lease can have")
     return LeaseRef(value["namespace"], value["name"], value["uid"], value["duration"], value["token"])
+
+
+def _is_name(text: str, pattern: re.Pattern[str], longest: int) -> bool:
+    return len(text) <= longest and pattern.fullmatch(text) is not None

@@ -36,7 +36,7 @@ class Mark:
     @property
     def kept(self) -> bool:
         """Whether the fence was left on purpose after a rollback."""
-        return self.journal is not None and self.journal.phase is Phase.KEPT
+        return self.problem is None and self.journal is not None and self.journal.phase is Phase.KEPT
 
 
 def read_mark(seen: Seen) -> Mark | None:
@@ -68,6 +68,8 @@ def _problem(seen: Seen, holder_text: str | None, parsed: Journal | BadJournal |
         return parsed.why
     if parsed.holder != holder_text:
         return "its mark and its journal name different holders"
+    if not seen.ref.uid:
+        return "it has no uid, so that no patch of it could be guarded"
     if parsed.uid != seen.ref.uid:
         return "its journal was written for another object: the mark was copied, or the object was restored"
     return None

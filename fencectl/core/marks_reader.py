@@ -155,19 +155,19 @@ def _read_lease(seen: Seen) -> Found | Foreign | None:
     if not holder_text.strip():
         notes.append("its holder is blank: no run can be named")
     duration = dig(seen.raw, "spec", "leaseDurationSeconds")
-    lifted = lift_lease(seen)
+    lifted = lift_lease(seen) if seen.ref.uid else None
     return Found(
         FenceKind.LEASE,
         seen,
         holder_text,
         parse_holder(holder_text),
-        group=_group(holder_text, journal),
-        rank=journal.rank if journal else LEASE_RANK,
+        group=(journal.recovering or journal.within if journal else None) or holder_text,
+        rank=LEASE_RANK,
         seq=journal.seq if journal else 0,
-        now=lifted.now,
-        after=lifted.after,
-        release=Release(lifted.patch, lifted.title),
-        refusal=None,
+        now="taken",
+        after=lifted.after if lifted else None,
+        release=Release(lifted.patch, lifted.title) if lifted else None,
+        refusal=None if lifted else refused("it has no uid, so that no patch of it could be guarded"),
         since=acquired_at,
         phase=journal.phase.value if journal else None,
         manager=manager,
@@ -200,13 +200,15 @@ def _found(
     journal = mark.journal
     usable = journal if journal is not None and journal.holder == mark.holder_text else None
     annotations = annotations_of(seen.raw)
+    kept = mark.kept and kind is FenceKind.SUSPENSION
     return Found(
         kind,
         seen,
         mark.holder_text,
         parse_holder(mark.owner) if mark.owner else None,
-        group=_group(mark.owner, usable) if mark.owner else None,
-        rank=usable.rank if usable else _RANKS[kind],
+        group=(usable.within if usable else None) or mark.owner,
+        # NB: whatever a journal claims, nothing stands beside or behind the lease.
+        rank=max(usable.rank, SUSPENSION_RANK) if usable else _RANKS[kind],
         seq=usable.seq if usable else 0,
         now=now,
         after=None if release is None else _after(kind, now, release),
@@ -215,7 +217,8 @@ def _found(
         since=usable.at if usable else None,
         phase=journal.phase.value if journal else None,
         manager=manager,
-        kept_because=_kept_because(seen, journal) if mark.kept and journal else None,
+        # NB: a node is never left on purpose; one whose journal says so must not be passed over.
+        kept_because=_kept_because(seen, journal) if kept and journal else None,
         notes=tuple(notes),
         applier=applier_of(seen.raw) if kind is FenceKind.SUSPENSION else None,
         excluded=annotations.get(RECONCILE) == DISABLED and (usable is None or "reconcile" in usable.prior),
@@ -231,18 +234,6 @@ def _after(kind: FenceKind, now: str, release: Release) -> str:
     if now != "suspended":
         return "mark gone"
     return "reconciles" if release.title.startswith("resume") else "stays suspended"
-
-
-def _group(holder: str, journal: Journal | None) -> str:
-    """
-    The run that a fence belongs to.
-
-    A nested run's fences go with the outer run's; a lease that was taken over to recover a run is the last fence
-    of that run.
-    """
-    if journal is None:
-        return holder
-    return journal.recovering or journal.within or holder
 
 
 def _kept_because(seen: Seen, journal: Journal) -> str:

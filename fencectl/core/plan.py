@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fencectl.core.found import Found
-from fencectl.core.report import NoRelease, Refusal
+from fencectl.core.report import FenceKind, NoRelease, Refusal
 
 Key = tuple[str, str]
 """Namespace and name of a Kustomization."""
@@ -30,9 +30,15 @@ class Step:
     role: str | None
 
 
-def position(found: Found) -> tuple[int, bool, int, str]:
-    """Where a fence stands: rank descending, refused ones last of their rank, then the latest fence first."""
-    return (-found.rank, found.refusal is not None, -found.seq, found.ref.display)
+def position(found: Found) -> tuple[int, bool, bool, int, str]:
+    """
+    Where a fence stands: rank descending, refused ones last of their rank, then the latest fence first.
+
+    Of leases that of a nested run goes first, whatever its journal claims.
+    """
+    outermost = found.journal is None or found.journal.within is None
+    last = found.kind is FenceKind.LEASE and outermost
+    return (-found.rank, last, found.refusal is not None, -found.seq, found.ref.display)
 
 
 def excluded_children(all_found: Iterable[Found]) -> Excluded:
