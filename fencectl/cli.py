@@ -79,9 +79,10 @@ class Verb(TyperCommand):
             return super().parse_args(ctx, args)
         verb = str(self.name)
         try:
-            rest = super().parse_args(ctx, clihelp.soften(args))
+            rest = super().parse_args(ctx, clihelp.soften(args, verb=verb))
         except ClickUsageError as error:
-            options = [option for param in self.get_params(ctx) for option in param.opts]
+            shown = [param for param in self.get_params(ctx) if not getattr(param, "hidden", False)]
+            options = [option for param in shown for option in param.opts]
             raise clihelp.explain(error, verb=verb, options=options) from error
         if rest:
             raise clihelp.unexpected_argument(verb, rest)
@@ -222,6 +223,8 @@ def release(
 def recover(
     ctx: typer.Context,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, change nothing")] = False,
+    # NB: how `--dry-run=server` is read, see `clihelp.soften`.
+    dry_run_server: Annotated[bool, typer.Option("--dry-run-server", hidden=True)] = False,
     holder: Annotated[str | None, typer.Option("--holder", metavar="ID", help="Only this holder")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every dead holder")] = False,
     accept_presumed: Annotated[
@@ -257,7 +260,8 @@ def recover(
         verified_nodes=tuple(node_verified or ()),
         resume_kept=tuple(resume_kept or ()),
         watch_for_s=_duration("--watch-for", watch_for),
-        dry_run=dry_run,
+        dry_run=dry_run or dry_run_server,
+        rehearse=dry_run_server,
         yes=yes,
     )
     _one_context("recover", options.common.contexts)

@@ -77,7 +77,7 @@ Usage: {prog} recover [OPTIONS]
   {prog} recover --context prod             asks before it writes
   {prog} recover --context prod --yes       for a CI job
 
-  --dry-run                 Print the plan only
+  --dry-run[=server]        Print the plan only; =server has each guard tested
   --holder ID               Only this holder (also RUN.ATTEMPT)
   --all                     Every dead holder, one after the other
   --accept-presumed         Also one that is only presumed dead
@@ -259,11 +259,19 @@ def _aligned(examples: re.Match[str]) -> str:
     return "".join(f"  {command:<{column}}{why}\n" for command, why in pairs)
 
 
+# kubectl's two: what the client knows, and what the server would say.
+_DRY_RUNS = {"--dry-run=client": "--dry-run", "--dry-run=server": "--dry-run-server"}
 _KUBECTL_V = re.compile(r"--?v(?:=?)(\d{1,3})", re.ASCII)
 
 
-def soften(args: Sequence[str]) -> list[str]:
-    """Read kubectl's `-v=6`, `-v6`, `--v=6` and `-v 6` as `-vv`, `-v=1` as `-v`, `-v=0` as nothing."""
+def soften(args: Sequence[str], *, verb: str | None = None) -> list[str]:
+    """
+    Read the spellings of kubectl.
+
+    `-v=6`, `-v6`, `--v=6` and `-v 6` as `-vv`, `-v=1` as `-v`, `-v=0` as nothing; `--dry-run=server` and `=client`
+    where the verb has both.
+    """
+    dry_runs = _DRY_RUNS if verb == "recover" else {}
     softened: list[str] = []
     rest = list(args)
     while rest:
@@ -276,7 +284,7 @@ def soften(args: Sequence[str]) -> list[str]:
         elif arg in ("-v", "--v") and rest and rest[0].isascii() and rest[0].isdecimal():
             level = rest.pop(0)
         if level is None:
-            softened.append(arg)
+            softened.append(dry_runs.get(arg, arg))
         elif int(level) > 0:
             softened.append("-v" if int(level) == 1 else "-vv")
     return softened

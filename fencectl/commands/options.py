@@ -105,7 +105,7 @@ class RecoverOptions:
 
     `holder`: an identity, or `RUN.ATTEMPT`; `every`: all dead holders. `verified_nodes`: nodes that a person has
     checked; `resume_kept`: kept suspensions that may go, as `kind/NS/NAME`. `watch_for_s`: watch longer than the
-    least window.
+    least window. `rehearse`: with `dry_run`, have the API server try each patch.
     """
 
     common: CommonOptions = field(default_factory=CommonOptions)
@@ -117,6 +117,7 @@ class RecoverOptions:
     resume_kept: tuple[str, ...] = ()
     watch_for_s: float | None = None
     dry_run: bool = False
+    rehearse: bool = False
     yes: bool = False
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import termios
 import threading
+from dataclasses import dataclass
 
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.transport import Transport
@@ -14,7 +15,14 @@ from fencectl.commands.options import RecoverOptions
 from fencectl.commands.reading import Look, Subject, subjects
 from fencectl.commands.recover_show import Show
 from fencectl.commands.signals import Signals
-from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, UsageError, worst
+from fencectl.core.errors import (
+    ExitCode,
+    FencectlError,
+    NotReadableError,
+    PersonNeededError,
+    UsageError,
+    worst,
+)
 from fencectl.core.found import Found
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.marks_reader import Vouched
@@ -23,6 +31,8 @@ from fencectl.core.profiles import ProfileName
 from fencectl.core.recovery import WINDOW_S, RecoveryPlan, Wanted, leases_to_watch, plan_recovery
 from fencectl.core.report import FenceReport
 from fencectl.core.selection import HeldLiveError
+from fencectl.report.hints import vouch_hint
+from fencectl.run.foreign_recovery import ForeignRecovery
 from fencectl.run.ports import SystemThreads
 from fencectl.run.recovery import Recovery, recovery_journal
 from fencectl.run.story import World
@@ -38,7 +48,20 @@ class InterruptedBeforeWriteError(FencectlError):
 
 
 class _Interrupted(BaseException):
-    """A signal, as long as nothing was written. Not an `Exception`: nothing on the way may take it for a failure."""
+    """A signal while nothing is written yet. Not an `Exception`: nothing on the way may take it for a failure."""
+
+
+@dataclass(slots=True)
+class _Signals(Signals):
+    """As long as nothing is written, a signal ends the run at once; `orderly`: afterwards it is obeyed in time."""
+
+    orderly: bool = False
+
+    def raise_for(self, code: ExitCode) -> None:
+        first = self.code is None
+        Signals.raise_for(self, code)
+        if first and not self.orderly:
+            raise _Interrupted
 
 
 def run(options: RecoverOptions) -> ExitCode:
@@ -70,6 +93,16 @@ def _vouched(options: RecoverOptions, profile: ProfileName) -> Vouched:
     return Vouched(nodes, frozenset(name.lower() for name in options.resume_kept))
 
 
+def _must_be_owned(report: FenceReport) -> None:
+    """Refuse to say that there is nothing to do while a mark names no holder: people have to look."""
+    if report.unowned:
+        first = report.unowned[0]
+        raise PersonNeededError(
+            f"nothing was released on {report.label}: {first.object.display} carries a mark that names no holder",
+            reason=first.refusal.why if first.refusal else None,
+        )
+
+
 class _Run:
     """One run of the verb against one cluster."""
 
@@ -89,10 +122,16 @@ class _Run:
         self._door = door
         self._keeper_door = keeper_door
         self._clock = SystemClock()
-        self._signals = Signals(threading.Event())
+        self._signals = _Signals(threading.Event())
         self._show = Show(options.output, options.common.color, attended=wanted.attended)
 
     def run(self) -> ExitCode:
+        try:
+            return self._run()
+        except _Interrupted:
+            raise InterruptedBeforeWriteError(self._signals.code or ExitCode.INTERRUPTED) from None
+
+    def _run(self) -> ExitCode:
         with self._signals.taken():
             first = self._look()
             self._must_find(first.report)
@@ -103,6 +142,9 @@ class _Run:
                 return ExitCode.OK
             if self._options.dry_run:
                 return self._would(first, leases)
+            if not any(block.judgement.only_heartbeat for block in blocks):
+                # NB: what the watch cannot change is said at once.
+                self._plans(first)
             look, plans = self._watch(first, leases)
             if not self._options.yes:
                 self._ask(look.report, plans)
@@ -114,7 +156,24 @@ class _Run:
         )
 
     def _plans(self, look: Look) -> tuple[RecoveryPlan, ...]:
-        return plan_recovery(look.report, look.runs.observation, self._subject.settings.profile, self._wanted)
+        profile = self._subject.settings.profile
+        try:
+            return plan_recovery(look.report, look.runs.observation, profile, self._wanted)
+        except PersonNeededError as refused:
+            vouch = vouch_hint(look.report, node_verified=self._options.verified_nodes)
+            if vouch is None:
+                raise
+            raise PersonNeededError(refused.sentence, reason=refused.reason, hint=vouch) from refused
+
+    def _would(self, first: Look, leases: tuple[tuple[str, str], ...]) -> ExitCode:
+        """Show the plan; with `=server`, also what the API server says to each of its patches."""
+        plans = self._plans(first)
+        tried: list[Outcome] = []
+        if self._options.rehearse:
+            own = self._own_journal()
+            tried = [self._recovery(plan, own).rehearse() for plan in plans]
+        self._show.would(first.report, plans, self._window_s(first, leases), tried)
+        return worst([self._code(outcome) for outcome in tried])
 
     def _must_find(self, report: FenceReport) -> None:
         """Refuse what a person vouched for and that is not there: a misspelt node must not pass in silence."""
@@ -185,7 +244,7 @@ class _Run:
         for plan in plans:
             self._show.begins(plan)
             began_s = self._clock.monotonic_s()
-            outcome = self._recover_one(plan, own)
+            outcome = self._recovery(plan, own).run()
             outcomes.append((plan, outcome))
             took_s.append(self._clock.monotonic_s() - began_s)
             if outcome.stopped is not None:
@@ -193,7 +252,7 @@ class _Run:
         self._show.end(look.report, outcomes, took_s)
         return worst([self._code(outcome) for _, outcome in outcomes])
 
-    def _recover_one(self, plan: RecoveryPlan, own: Journal) -> Outcome:
+    def _recovery(self, plan: RecoveryPlan, own: Journal) -> Recovery | ForeignRecovery:
         world = World(
             self._door,
             self._keeper_door,
@@ -204,10 +263,8 @@ class _Run:
             self._left_of,
         )
         if self._subject.settings.profile.name is not ProfileName.FENCECTL:
-            from fencectl.run.foreign_recovery import ForeignRecovery
-
-            return ForeignRecovery(world, plan).run()
-        return Recovery(world, plan, journal=recovery_journal(own, plan), vouched=self._vouched).run()
+            return ForeignRecovery(world, plan)
+        return Recovery(world, plan, journal=recovery_journal(own, plan), vouched=self._vouched)
 
     def _left_of(self, key: str) -> list[Found]:
         runs = self._subject.runs(self._door, self._clock, vouched=self._vouched)

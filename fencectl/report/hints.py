@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from fencectl.core.evidence import Strength, Verdict
-from fencectl.core.report import FenceReport, NoRelease
-from fencectl.report.words import all_releasable, fencectl, holder_option, kubectl, refused_in, run_url
+from fencectl.core.profiles import ProfileName
+from fencectl.core.report import FenceEntry, FenceReport, NoRelease
+from fencectl.report.words import all_releasable, fencectl, holder_option, kubectl, quoted, refused_in, run_url
 
 _RESOURCE = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9.-]+)?", re.ASCII)
 _REJECTED = (
@@ -26,6 +27,31 @@ def hint_for(reports: Sequence[FenceReport], *, verbs: frozenset[str], commands:
             hint = choose(report, verbs, commands)
             if hint is not None:
                 return hint
+    return None
+
+
+def vouch_command(report: FenceReport, entry: FenceEntry, *, verified: Sequence[str] = ()) -> str | None:
+    """What goes on with a node that was left half changed, once it has been checked; None for anything else."""
+    refused = entry.refusal is not None and entry.refusal.kind is NoRelease.REFUSED
+    if not refused or entry.phase != "mutating" or report.profile != ProfileName.FENCECTL:
+        return None
+    block = next((one for one in report.blocks if entry in one.entries), None)
+    if block is None or block.judgement.verdict is not Verdict.DEAD:
+        return None
+    more = ["--accept-presumed"] if block.judgement.strength is Strength.PRESUMED else []
+    more += ["--holder", holder_option(block)] if len(report.blocks) > 1 else []
+    nodes = [*verified, entry.object.name]
+    return fencectl(
+        report, "recover", *more, *(word for name in nodes for word in ("--node-verified", quoted(name)))
+    )
+
+
+def vouch_hint(report: FenceReport, *, node_verified: Sequence[str] = ()) -> str | None:
+    """The hint of a recovery that such a node stopped."""
+    for entry in refused_in(report):
+        command = vouch_command(report, entry, verified=node_verified)
+        if command is not None and entry.refusal is not None:
+            return f"{'; '.join(entry.refusal.advice)}; then vouch for it: {command}"
     return None
 
 

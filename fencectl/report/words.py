@@ -208,30 +208,31 @@ def fencectl(report: FenceReport, verb: str, *more: str) -> str:
     """A command line of our own for the same cluster, as it stands."""
     parts = ["fencectl", verb]
     if report.kubeconfig:
-        parts += ["--kubeconfig", _word(report.kubeconfig)]
+        parts += ["--kubeconfig", quoted(report.kubeconfig)]
     if report.context:
-        parts += ["--context", _word(report.context)]
+        parts += ["--context", quoted(report.context)]
     if report.profile != ProfileName.FENCECTL:
-        parts += ["--profile", _word(report.profile)]
+        parts += ["--profile", quoted(report.profile)]
     return " ".join([*parts, *more])
 
 
 def holder_option(block: HolderBlock) -> str:
     """The holder as `--holder` takes it: `RUN.ATTEMPT`, or the identity, quoted."""
-    return block.holder.column if block.holder.run is not None else _word(block.holder.identity)
+    return block.holder.column if block.holder.run is not None else quoted(block.holder.identity)
 
 
 def kubectl(report: FenceReport, *more: str) -> str:
     """A command line of kubectl that only reads, for the same cluster."""
     parts = ["kubectl"]
     if report.kubeconfig:
-        parts += ["--kubeconfig", _word(report.kubeconfig)]
+        parts += ["--kubeconfig", quoted(report.kubeconfig)]
     if report.print_context or report.context:
-        parts += ["--context", _word(report.print_context or report.context or "")]
+        parts += ["--context", quoted(report.print_context or report.context or "")]
     return " ".join([*parts, *more])
 
 
-def _word(text: str) -> str:
+def quoted(text: str) -> str:
+    """A word of a command line."""
     try:
         return quote(text)
     except NotPrintableError:

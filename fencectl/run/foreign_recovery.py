@@ -7,7 +7,7 @@ says. Before each patch its holder and heartbeat are read again: a run that wake
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fencectl.cluster.write import send
 from fencectl.core.answers import Applied, Refused, Unknown, Why
@@ -30,16 +30,18 @@ class ForeignRecovery:
 
     def run(self) -> Outcome:
         """Do all of it; never raises for what a cluster answers."""
+        return self._until_stopped(self._rehearse, self._release_all)
+
+    def rehearse(self) -> Outcome:
+        """Have the server try each patch, rights and guards included; it stores nothing."""
+        return self._until_stopped(self._rehearse)
+
+    def _until_stopped(self, *steps: Callable[[Sequence[FenceEntry]], None]) -> Outcome:
         entries = [entry for entry in self._plan.block.entries if not entry.kept]
-        left = [entry.object.display for entry in entries]
-        self._outcome.left = left
+        self._outcome.left = [entry.object.display for entry in entries]
         try:
-            self._rehearse(entries)
-            for number, entry in enumerate(entries, 1):
-                self._must_go_on()
-                if entry.release is not None:
-                    self._release(entry, entry.release.patch, number)
-                left.pop(0)
+            for step in steps:
+                step(entries)
         except StoppedError as stopped:
             self._outcome.stopped = stopped.sentence
             self._outcome.alive, self._outcome.forbidden = stopped.alive, stopped.forbidden
@@ -59,6 +61,13 @@ class ForeignRecovery:
                     raise StoppedError(what, forbidden=why is Why.FORBIDDEN)
                 case Unknown(detail):
                     raise StoppedError(f"{patch.target.display}: {detail}")
+
+    def _release_all(self, entries: Sequence[FenceEntry]) -> None:
+        for number, entry in enumerate(entries, 1):
+            self._must_go_on()
+            if entry.release is not None:
+                self._release(entry, entry.release.patch, number)
+            self._outcome.left.pop(0)
 
     def _must_go_on(self) -> None:
         """Nobody asked to stop, and the lease stands as still as when it was watched."""

@@ -14,7 +14,7 @@ If the process dies in between, it is a dead holder whose recovery the next one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -63,12 +63,22 @@ class Recovery:
 
     def run(self) -> Outcome:
         """Do all of it; never raises for what a cluster answers."""
+        return self._until_stopped(
+            self._rehearse,  # (0)
+            self._take_lease,  # (1)
+            lambda: self._release_all(list(self._plan.going)),  # (2)
+            self._sweep,  # (3)
+            self._free_lease,  # (4)
+        )
+
+    def rehearse(self) -> Outcome:
+        """Do (0) only: the server tries each patch, rights and guards included, and stores nothing."""
+        return self._until_stopped(self._rehearse)
+
+    def _until_stopped(self, *steps: Callable[[], None]) -> Outcome:
         try:
-            self._rehearse()  # (0)
-            self._take_lease()  # (1)
-            self._release_all(list(self._plan.going))  # (2)
-            self._sweep()  # (3)
-            self._free_lease()  # (4)
+            for step in steps:
+                step()
         except StoppedError as stopped:
             self._stop(stopped.sentence, alive=stopped.alive, forbidden=stopped.forbidden)
         except (NotReadableError, LeaseLostError) as failure:
