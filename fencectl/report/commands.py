@@ -16,7 +16,7 @@ from fencectl.core.profiles import FIELD_MANAGER
 from fencectl.core.report import FenceEntry, FenceKind, FenceReport, HolderBlock
 from fencectl.report.escape import ACTIVE, in_comment, sentence_in_comment, words_in_comment
 from fencectl.report.shell import NotPrintableError, Shell, quote
-from fencectl.report.words import label_of, run_of
+from fencectl.report.words import label_of, proof_of, run_of
 
 __all__ = ["NotPrintableError", "Shell", "Where", "as_kubectl", "command_of", "printable", "where_of", "zone"]
 
@@ -115,7 +115,8 @@ def title_of_release(entry: FenceEntry, block: HolderBlock | None) -> str:
     if not before:
         return title
     first, last = min(before), max(before)
-    return f"{title}; last, only after {first if first == last else f'{first} to {last}'}"
+    which = first if first == last else f"{first} {'and' if last == first + 1 else 'to'} {last}"
+    return f"{title}; last, only after {which}"
 
 
 def place_lines(report: FenceReport) -> list[str]:
@@ -133,14 +134,7 @@ def warning_lines(block: HolderBlock | None) -> list[str]:
     """Comments in capitals above the commands of a holder that nobody has proven dead."""
     if block is None or block.judgement.verdict is not Verdict.UNKNOWN:
         return []
-    check = block.judgement.check
-    if check is None:
-        proof = "you know that their holder is gone"
-    elif check.startswith("gh "):
-        proof = "the check above says `completed`"
-    else:
-        proof = "the check above shows that their holder is gone"
-    return [f"# NOT PROVEN DEAD: run these only if {proof}"]
+    return [f"# NOT PROVEN DEAD: run these only if {proof_of(block)}"]
 
 
 def kept_lines(entry: FenceEntry) -> list[str]:

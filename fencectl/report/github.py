@@ -93,8 +93,9 @@ def _release_command(block: HolderBlock, report: FenceReport, verbs: frozenset[s
         return None
     one_of_many = len(report.blocks) > 1
     more = ["--holder", words.holder_option(block)] if one_of_many else []
-    if "recover" in verbs and block.judgement.strength is Strength.PROVEN:
-        return words.fencectl(report, "recover", *more, "--yes")
+    if "recover" in verbs and block.judgement.strength is Strength.PROVEN and not report.unowned:
+        # NB: under a hold only a person at a terminal recovers.
+        return words.fencectl(report, "recover", *more, *([] if report.holds else ["--yes"]))
     return words.fencectl(report, "release", *more) if "release" in verbs else None
 
 

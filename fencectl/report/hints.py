@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from fencectl.core.evidence import Strength, Verdict
 from fencectl.core.profiles import ProfileName
 from fencectl.core.report import FenceEntry, FenceReport, NoRelease
-from fencectl.report.words import all_releasable, fencectl, holder_option, kubectl, quoted, refused_in, run_url
+from fencectl.report.words import (
+    all_releasable,
+    count,
+    fencectl,
+    holder_option,
+    kubectl,
+    proof_of,
+    quoted,
+    refused_in,
+    run_url,
+)
 
 _RESOURCE = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9.-]+)?", re.ASCII)
 _REJECTED = (
@@ -79,7 +89,9 @@ def _refused(report: FenceReport, verbs: frozenset[str], commands: bool) -> str 
 def _releasable(report: FenceReport, verbs: frozenset[str], commands: bool) -> str | None:
     if not report.releasable:
         return None
-    parts = [part for part in (_kept(report, verbs), _in_one_go(report, verbs)) if part]
+    go, kept = _in_one_go(report, verbs), _kept(report, verbs)
+    first = f"{go} and leaves what is KEPT; {kept}" if go and kept else go or kept or _unproven(report, verbs)
+    parts = [first] if first else []
     if commands:
         parts.append(f"{_REJECTED} `{fencectl(report, 'fences')}` again")
     return "; ".join(parts) or None
@@ -95,7 +107,8 @@ def _kept(report: FenceReport, verbs: frozenset[str]) -> str | None:
 def _in_one_go(report: FenceReport, verbs: frozenset[str]) -> str | None:
     dead = report.blocks_with(Verdict.DEAD)
     proven = [block for block in dead if block.judgement.strength is Strength.PROVEN]
-    if "recover" in verbs and proven and all(map(all_releasable, proven)):
+    going = [entry for block in proven for entry in block.entries if not entry.kept]
+    if "recover" in verbs and going and all(e.release is not None for e in going) and not report.unowned:
         more = (
             ["--all"]
             if len(proven) > 1
@@ -103,13 +116,25 @@ def _in_one_go(report: FenceReport, verbs: frozenset[str]) -> str | None:
             if len(report.blocks) > 1
             else []
         )
-        number = sum(len(block.entries) for block in proven)
+        number = len(going)
         which = f"all {number}" if number == len(report.held) and number > 1 else f"{number} of {len(report.held)}"
         return f"`{fencectl(report, 'recover', *more)}` does {which if number > 1 else 'it'} in order"
     if "release" in verbs and len(dead) == 1 and all(map(all_releasable, dead)):
         number = len(dead[0].entries)
         return f"`{fencectl(report, 'release')}` prints {'them' if number > 1 else 'it'} as one script"
     return None
+
+
+def _unproven(report: FenceReport, verbs: frozenset[str]) -> str | None:
+    """Say what comes after the proof: a script that only whoever names the holder gets."""
+    unknown = [block for block in report.blocks_with(Verdict.UNKNOWN) if all_releasable(block)]
+    if "release" not in verbs or len(unknown) != 1 or report.blocks_with(Verdict.DEAD) or refused_in(report):
+        return None
+    (block,) = unknown
+    script = fencectl(report, "release", "--holder", holder_option(block))
+    number = len(block.entries)
+    what = f"its {count(number, 'fence')}" if len(report.held) > number else "them" if number > 1 else "it"
+    return f"once {proof_of(block, says='the check')}, `{script}` prints {what} as one script"
 
 
 def _waiting(report: FenceReport, verbs: frozenset[str], commands: bool) -> str | None:

@@ -175,7 +175,9 @@ def ending(
     """What is so now, why, and the next step. `free`: nothing else keeps a deploy from starting."""
     where = label(report)
     if outcome.stopped is None:
-        took = "" if took_s is None else f" in {max(took_s, 0.1):.1f}s" if took_s < 60 else f" in {age_text(took_s)}"
+        took = (
+            "" if took_s is None else f" in {max(took_s, 0.1):.1f}s" if took_s < 60 else f" in {age_text(took_s)}"
+        )
         left = f"; {count(len(plan.kept), 'fence')} KEPT on purpose" if plan.kept else ""
         also = "; deploys can start again" if free else ""
         sentence = f"released {outcome.released} of {plan.total} on {where}{took}{left}{also}"

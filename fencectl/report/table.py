@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fencectl.core.report import FenceEntry, FenceKind, NoRelease
 from fencectl.report.escape import visible
@@ -13,6 +13,8 @@ _NUMBER = 3
 _GAP = 2
 _NOW = 9
 _AFTER = 14
+# What the column may take of the names without asking how long they are.
+_SPARE = 6
 _HELD = 6
 _BELOW = " " * (_NUMBER + _GAP)
 _COMMANDS = ("fencectl ", "kubectl ", "gh ")
@@ -27,15 +29,16 @@ def rows(
     style: Style = PLAIN,
     header: bool = True,
     quiet: bool = False,
+    vouching: Callable[[FenceEntry], str | None] = lambda _: None,
 ) -> list[str]:
     """
-    The rows, with a header if asked for; `quiet` dims them.
+    The rows, with a header if asked for; `quiet` dims them. `vouching`: the command of who has checked a fence.
 
     All rows are shown, always: what is cut from this table is a fence that nobody releases.
     """
     now_width = max(_NOW, *(cells(now_of(entry)) for entry in entries))
-    after_width = min(max(_AFTER, *(cells(_after(entry)) for entry in entries)), _AFTER + 6)
-    name_width = WIDTH - _NUMBER - _HELD - now_width - after_width - 4 * _GAP
+    after_width, held_width = _widths(entries, now_width)
+    name_width = WIDTH - _NUMBER - held_width - now_width - after_width - 4 * _GAP
     lines: list[str] = []
     if header:
         released = any(_speaks_of_release(entry) for entry in entries)
@@ -56,7 +59,22 @@ def rows(
         if quiet and style.colour:
             lines[-1] = style.dim(lines[-1])
         lines += _below(entry, after_width, told=told, verbs=verbs, style=style)
+        command = vouching(entry)
+        if command is not None:
+            lines += [f"{_BELOW}then vouch for it:", f"{_BELOW}{visible(command)}"]
     return lines
+
+
+def _widths(entries: Sequence[FenceEntry], now_width: int) -> tuple[int, int]:
+    """How wide the last two columns are; the third may take what the names of all rows leave."""
+    needed = max(_AFTER, *(cells(_after(entry)) for entry in entries))
+    if needed <= _AFTER + _SPARE:
+        return needed, _HELD
+    held = max(cells(held_for(entry)) for entry in entries)
+    name = max(cells(name_of(entry)) for entry in entries)
+    if needed <= WIDTH - _NUMBER - held - now_width - name - 4 * _GAP:
+        return needed, held
+    return _AFTER + _SPARE, _HELD
 
 
 def _speaks_of_release(entry: FenceEntry) -> bool:

@@ -17,7 +17,7 @@ from fencectl.core.times import clock_text
 from fencectl.report import table, words
 from fencectl.report.commands import zone
 from fencectl.report.escape import cut, log_safe, visible
-from fencectl.report.hints import hint_for
+from fencectl.report.hints import hint_for, vouch_command
 from fencectl.report.shell import Shell
 from fencectl.report.style import PLAIN, WIDTH, Style, bare_cells, cells, wrap
 
@@ -99,7 +99,8 @@ def _closing(reports: Sequence[FenceReport], *, options: TextOptions, repeat: bo
 
 def overview(report: FenceReport, *, style: Style = PLAIN, verbs: frozenset[str]) -> list[str]:
     """The first zone: sum, holders with their evidence and tables, and what is not ours. No command in it."""
-    listing = partial(table.rows, style=style, verbs=verbs)
+    vouching = partial(vouch_command, report) if "recover" in verbs else lambda _: None
+    listing = partial(table.rows, style=style, verbs=verbs, vouching=vouching)
     parts: list[list[str]] = [_opening(report, style)]
     for block in report.blocks:
         parts += [_block(block, report, style), listing(block.entries)]
@@ -179,9 +180,9 @@ def _field(label: str, text: str, *, dim: Style = PLAIN) -> list[str]:
 
 
 def _command_field(label: str, command: str) -> list[str]:
-    """A command is never broken: too wide for its place, it stands flush left on a line of its own."""
+    """A command is never broken: too wide for its place, it gets a line of its own, flush left to be copied."""
     line = f"  {label:<{_LABEL}}{command}"
-    return [line] if cells(line) <= WIDTH else [f"  {label}", command]
+    return [line] if cells(line) <= WIDTH else [f"  {label:<{_LABEL}}by hand, with this:", command]
 
 
 def _asked(block: HolderBlock, report: FenceReport, style: Style) -> list[str]:

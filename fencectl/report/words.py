@@ -221,6 +221,14 @@ def holder_option(block: HolderBlock) -> str:
     return block.holder.column if block.holder.run is not None else quoted(block.holder.identity)
 
 
+def proof_of(block: HolderBlock, *, says: str = "the check above") -> str:
+    """What has to be so before a holder that is unknown counts as gone."""
+    check = block.judgement.check
+    if check is None:
+        return "you know that their holder is gone"
+    return f"{says} says `completed`" if check.startswith("gh ") else f"{says} shows that their holder is gone"
+
+
 def kubectl(report: FenceReport, *more: str) -> str:
     """A command line of kubectl that only reads, for the same cluster."""
     parts = ["kubectl"]

@@ -316,7 +316,6 @@ def refused() -> FenceReport:
     first, *rest = dead_entries()
     advice = (
         "check that it is Ready, its kubelet version and its boot id 9d1f6c02…, and repair or replace it by hand",
-        "fencectl recover --context prod --node-verified worker-3",
     )
     why = "phase `mutating` since 01:46:40Z: its node command may be half done"
     waiting = "waits for node/worker-3, which was fenced after it and is still held"

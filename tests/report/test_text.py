@@ -147,7 +147,7 @@ def test_check_that_is_too_wide_stands_flush_left_and_whole() -> None:
     check = f"{story.CHECK} --json status,conclusion"
     block = replace(story.dead().blocks[0], judgement=replace(story.UNKNOWN, check=check, evidence=()))
     lines = overview(story.report(block), verbs=story.VERBS)
-    assert lines[lines.index("  check") + 1] == check
+    assert lines[lines.index("  check      by hand, with this:") + 1] == check
     assert not any(line.startswith("  asked") for line in lines)
 
 

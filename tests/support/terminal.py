@@ -75,10 +75,15 @@ class Spoken:
 
 @contextmanager
 def spoken(
-    arguments: Sequence[str], *, env: Mapping[str, str], cwd: Path, terminal: bool = False
+    arguments: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    terminal: bool = False,
+    module: str = "fencectl",
 ) -> Iterator[Spoken]:
     """Start `fencectl` with these arguments, in a pipe or at a terminal of 80 by 24; it is gone after the block."""
-    command = [sys.executable, "-m", "fencectl", *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     theirs: int | None
     if terminal:
         ours, theirs = pty.openpty()
