@@ -82,9 +82,9 @@ def step(told: Told) -> str:
     match told.result:
         case "taken":
             whom = told.detail.removeprefix(_TAKEN_FROM) if told.detail.startswith(_TAKEN_FROM) else None
-            return f"took over {fence} from {shown(parse_holder(whom).title)}" if whom else f"took {fence}"
+            return f"{fence} taken over from {shown(parse_holder(whom).title)}" if whom else f"{fence} taken"
         case "handed-back":
-            return f"handed back {fence}, as it was before"
+            return f"{fence} handed back, as it was before"
         case "refused":
             return f"REFUSED {fence}"
         case "already":
