@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from fencectl.core.evidence import Judgement, Strength, Verdict
 from fencectl.core.facts import HolderEvidence, Subject
 from fencectl.core.found import Foreign, Found, Reading
-from fencectl.core.groups import Group, Judging, group_by_run, judge_group, recoverer_subject, subject_of
+from fencectl.core.groups import (
+    Group,
+    Judging,
+    group_by_run,
+    judge_group,
+    judge_recoverer,
+    recoverer_subject,
+    subject_of,
+)
 from fencectl.core.identity import parse_holder
+from fencectl.core.journal import MAX_TOKEN, Journal, LeaseRef
 from fencectl.core.marks_reader import NOTHING_VOUCHED, Vouched, read_marks
 from fencectl.core.observation import Observation
 from fencectl.core.plan import Step, excluded_children, plan, position
@@ -94,7 +103,8 @@ def assemble(
         steps = plan(group.found, overall=overall, excluded=excluded, first=order)
         order += len(steps)
         entries = (_entry(step, observation, judgement, open_lease) for step in steps)
-        blocks.append(_block(group, judgement, tuple(entries)))
+        block = _block(group, judgement, tuple(entries))
+        blocks.append(replace(block, recoverer=judge_recoverer(group, judging)))
     unowned = []
     for found in sorted((f for f in reading.found if f.group is None), key=position):
         unowned.append(_entry(Step(found, order, found.refusal, None), observation, None, None))
@@ -208,8 +218,19 @@ def _block(group: Group, judgement: Judgement, entries: tuple[FenceEntry, ...]) 
         actor=text_or_none(details.get("actor")),
         lease=(lease.namespace, lease.name) if lease else None,
         lease_duration_s=lease.duration_s if lease else None,
+        lease_token=_last_token(journals, lease),
         key=group.key,
     )
+
+
+def _last_token(journals: Sequence[Journal], lease: LeaseRef | None) -> int:
+    # NB: the server's transitions are 32 bits wide; what does not fit is nothing that a lease had.
+    tokens = [j.lease.token for j in journals if j.lease and lease and _names(j.lease) == _names(lease)]
+    return max((token for token in tokens if 0 <= token < MAX_TOKEN), default=0)
+
+
+def _names(lease: LeaseRef) -> tuple[str, str]:
+    return lease.namespace, lease.name
 
 
 def _foreign(item: Foreign, observation: Observation) -> FenceEntry:

@@ -146,7 +146,7 @@ def judge_group(group: Group, judging: Judging) -> Judgement:
     check = check_command(subject_of(group, repository=judging.repository, context=context))
     succession = None
     if group.recoverer is not None:
-        succession = _judge_recoverer(group, group.recoverer, judging)
+        succession = _judge(group, group.recoverer, judging)
         if succession.verdict is Verdict.LIVE:
             why = f"{group.recoverer.title} is recovering it: {succession.because}"
             return Judgement(Verdict.LIVE, None, why, succession.evidence, fresh=succession.fresh, check=check)
@@ -183,7 +183,12 @@ def judge_group(group: Group, judging: Judging) -> Judgement:
     return judgement
 
 
-def _judge_recoverer(group: Group, recoverer: Holder, judging: Judging) -> Judgement:
+def judge_recoverer(group: Group, judging: Judging) -> Judgement | None:
+    """Judge whoever took a run's lease over to recover it; None where nobody did."""
+    return None if group.recoverer is None else _judge(group, group.recoverer, judging)
+
+
+def _judge(group: Group, recoverer: Holder, judging: Judging) -> Judgement:
     lease = group.lease
     return judge(
         HolderFacts(

@@ -19,6 +19,8 @@ from fencectl.core.times import parse_time, second_time
 
 VERSION = 1
 MAX_LENGTH = 64 * 1024
+MAX_TOKEN = 2**31 - 1
+"""The server's `leaseTransitions`, which is the token, is an int32."""
 # As apimachinery's validation has them (`IsDNS1123Label`, `IsDNS1123Subdomain`).
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL, re.ASCII)

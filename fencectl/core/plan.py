@@ -111,5 +111,13 @@ def _waits_for_child(found: Found, excluded: Excluded, going: set[int], orders: 
             f"waits for {child.ref.display}: while that carries `reconcile: disabled`, its parent would drop it "
             "from its inventory and never prune it again",
             f"waits for {order}" if order is not None else "waits for child",
+            _about_kept(child),
         )
     return None
+
+
+def _about_kept(child: Found) -> tuple[str, ...]:
+    if child.kept_because is None:
+        return ()
+    name = child.ref.display
+    return (f"{name} is KEPT on purpose; `--resume-kept {name}` lets `recover` resume it, and then its parent",)

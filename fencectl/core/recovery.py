@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencectl.core.errors import FencectlError, NotReadableError, PersonNeededError, UsageError
 from fencectl.core.evidence import Strength, Verdict
@@ -30,13 +30,15 @@ class Wanted:
     What was asked for.
 
     `holder`: an identity or `RUN.ATTEMPT`; None: the only dead one, or `every` one of them. `accept_presumed`: a
-    person's choice. `attended`: a person is asked before anything is written.
+    person's choice. `attended`: a person is asked before anything is written. `keys`: the very runs that were
+    chosen at a first look; a run that turns up later was not watched.
     """
 
     holder: str | None = None
     every: bool = False
     accept_presumed: bool = False
     attended: bool = False
+    keys: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ class LeaseTarget:
     The lease under which a recovery runs.
 
     `seen`: as observed, None where it does not exist. `dead_holder`: whom it is taken over from, None where it is
-    free. `entry`: its fence in the chain, None where the dead run does not hold it.
+    free. `entry`: its fence in the chain, None where the dead run does not hold it. `last_token`: the highest one
+    that is known of, from which a lease that was deleted counts on. `freed_before`: another run holds it now, and
+    is recovered first.
     """
 
     namespace: str
@@ -53,6 +57,8 @@ class LeaseTarget:
     seen: Seen | None
     dead_holder: str | None
     entry: FenceEntry | None
+    last_token: int = 0
+    freed_before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +81,25 @@ class RecoveryPlan:
         return self.block.key
 
     @property
+    def keys(self) -> frozenset[str]:
+        """By what a fence of this run, read alone, names its run: nested runs name the one around them."""
+        marks = (entry.holder_text for entry in self.block.entries if entry.kind is not FenceKind.LEASE)
+        return frozenset({self.key, *(text for text in marks if text is not None)})
+
+    @property
     def total(self) -> int:
         """How many fences this plan releases, the lease included where the run holds it."""
         return len(self.going) + (self.lease.entry is not None)
 
 
 def leases_to_watch(
-    report: FenceReport, profile: Profile, wanted: Wanted
+    report: FenceReport, profile: Profile, wanted: Wanted, observation: Observation | None = None
 ) -> tuple[tuple[HolderBlock, ...], tuple[tuple[str, str], ...]]:
     """
     Decide, from a first look, whether watching can lead anywhere: the holders in question, and their leases.
 
     Raises as `plan_recovery` does where it cannot. A holder that only a fresh or unusable heartbeat keeps from
-    being dead goes on to be watched.
+    being dead goes on to be watched. With the `observation` every refusal that is known already is told at once.
     """
     _must_be_whole(report)
     blocks = _chosen(report, wanted)
@@ -96,7 +108,9 @@ def leases_to_watch(
     for block in blocks:
         if not block.judgement.only_heartbeat:
             _must_be_dead(report, block, wanted)
-    return blocks, tuple(dict.fromkeys(_lease_of(block, profile) for block in blocks))
+    if observation is not None and not any(block.judgement.only_heartbeat for block in blocks):
+        plan_recovery(report, observation, profile, wanted)
+    return blocks, tuple(dict.fromkeys(lease for block in blocks for lease in _leases_of(block, profile)))
 
 
 def plan_recovery(
@@ -117,7 +131,10 @@ def plan_recovery(
         _must_be_dead(report, block, wanted)
     # NB: a run whose lease is held by another dead run comes after it: that one's recovery frees the lease.
     ordered = sorted(blocks, key=_holds_no_lease)
-    return tuple(_plan(report, block, observation, profile, ordered) for block in ordered)
+    return tuple(
+        _plan(report, block, observation, profile, ordered, accept_presumed=wanted.accept_presumed)
+        for block in ordered
+    )
 
 
 def _must_be_whole(report: FenceReport) -> None:
@@ -143,11 +160,18 @@ def _holds_no_lease(block: HolderBlock) -> bool:
 
 
 def _chosen(report: FenceReport, wanted: Wanted) -> tuple[HolderBlock, ...]:
+    if wanted.keys is not None:
+        return tuple(block for block in report.blocks if block.key in wanted.keys)
     if wanted.holder is not None:
-        found = tuple(block for block in report.blocks if is_called(block, wanted.holder))
+        exact = tuple(block for block in report.blocks if wanted.holder in (block.key, block.holder.identity))
+        found = exact or tuple(block for block in report.blocks if is_called(block, wanted.holder))
         if not found and report.blocks:
             raise UsageError(
                 f"no holder `{wanted.holder}` holds a fence on {report.label}", hint=_list(report.blocks)
+            )
+        if len(found) > 1:
+            raise UsageError(
+                f"{len(found)} holders are called `{wanted.holder}` on {report.label}: pick one", hint=_list(found)
             )
         return found
     dead = report.blocks_with(Verdict.DEAD)
@@ -187,6 +211,8 @@ def _plan(
     observation: Observation,
     profile: Profile,
     chosen: Sequence[HolderBlock],
+    *,
+    accept_presumed: bool,
 ) -> RecoveryPlan:
     kept = tuple(entry for entry in block.entries if entry.kept)
     going = tuple(entry for entry in block.entries if not entry.kept)
@@ -194,14 +220,34 @@ def _plan(
     if stuck is not None:
         advice = stuck.refusal.advice[0] if stuck.refusal and stuck.refusal.advice else None
         raise _refuse(report, f"{stuck.object.display} cannot be released", _why(stuck), hint=advice)
-    if profile.name is not ProfileName.FENCECTL:
-        lease = next((entry for entry in going if entry.kind is FenceKind.LEASE), None)
-        seen = _find(observation, *profile.lease)
-        target = LeaseTarget(*profile.lease, seen, lease.holder_text if lease else None, lease)
-        return RecoveryPlan(block, tuple(entry for entry in going if entry is not lease), kept, target)
-    lease = next((entry for entry in going if entry.kind is FenceKind.LEASE), None)
+    lease = _main_lease(block, going)
+    if profile.name is ProfileName.FENCECTL and lease is not None:
+        _must_not_be_taken_by_the_living(report, block, lease, accept_presumed=accept_presumed)
     target = _lease_target(report, block, lease, observation, profile, chosen)
     return RecoveryPlan(block, tuple(entry for entry in going if entry is not lease), kept, target)
+
+
+def _main_lease(block: HolderBlock, going: Sequence[FenceEntry]) -> FenceEntry | None:
+    """Of several leases the one that the fences name, which keeps others out; else the last in the order."""
+    leases = [entry for entry in going if entry.kind is FenceKind.LEASE]
+    named = [entry for entry in leases if block.lease == (entry.object.namespace, entry.object.name)]
+    return next(reversed(named or leases), None)
+
+
+def _must_not_be_taken_by_the_living(
+    report: FenceReport, block: HolderBlock, lease: FenceEntry, *, accept_presumed: bool
+) -> None:
+    """Refuse a lease that somebody took over to recover this run, unless that one is dead as well."""
+    recoverer = block.recoverer
+    if recoverer is None or recoverer.strength is Strength.PROVEN:
+        return
+    if recoverer.strength is Strength.PRESUMED and accept_presumed:
+        return
+    who = lease.holder.title if lease.holder is not None else "somebody"
+    raise HeldLiveError(
+        f"nothing was released on {report.label}: {who} is recovering {block.title}, and is not proven dead",
+        reason=recoverer.because,
+    )
 
 
 def _lease_target(
@@ -215,16 +261,16 @@ def _lease_target(
     if entry is not None:
         namespace, name = entry.object.namespace or "", entry.object.name
         return LeaseTarget(namespace, name, Seen(entry.object, entry.raw), entry.holder_text, entry)
-    namespace, name = _lease_of(block, profile)
+    namespace, name = _named_lease(block, profile)
     seen = _find(observation, namespace, name)
     holder = dig(seen.raw, "spec", "holderIdentity") if seen is not None else None
+    free = LeaseTarget(namespace, name, seen, None, None, block.lease_token)
     if not holder:
-        return LeaseTarget(namespace, name, seen, None, None)
-    other = next((b for b in report.blocks if any(e.holder_text == holder for e in b.entries)), None)
+        return free
+    other = next((b for b in report.blocks if any(_holds(e, namespace, name) for e in b.entries)), None)
     who = parse_holder(str(holder)).title
     if other is not None and other in chosen:
-        # NB: that one is recovered first, so the lease is free by then.
-        return LeaseTarget(namespace, name, seen, None, None)
+        return replace(free, freed_before=True)
     if other is not None and other.judgement.strength is Strength.PROVEN:
         raise _refuse(
             report,
@@ -238,12 +284,19 @@ def _lease_target(
     )
 
 
-def _lease_of(block: HolderBlock, profile: Profile) -> tuple[str, str]:
-    """The lease of a run: the one that it (or its recoverer) holds, else the one that its journals name."""
-    for entry in block.entries:
-        if entry.kind is FenceKind.LEASE:
-            return entry.object.namespace or "", entry.object.name
-    return block.lease or profile.lease
+def _holds(entry: FenceEntry, namespace: str, name: str) -> bool:
+    return entry.kind is FenceKind.LEASE and (entry.object.namespace, entry.object.name) == (namespace, name)
+
+
+def _leases_of(block: HolderBlock, profile: Profile) -> tuple[tuple[str, str], ...]:
+    """Every lease of a run: those that it (or its recoverer) holds, and else the one that its journals name."""
+    held = [e.object for e in block.entries if e.kind is FenceKind.LEASE]
+    return tuple((ref.namespace or "", ref.name) for ref in held) or (_named_lease(block, profile),)
+
+
+def _named_lease(block: HolderBlock, profile: Profile) -> tuple[str, str]:
+    named = block.lease if profile.name is ProfileName.FENCECTL else None
+    return named or profile.lease
 
 
 def _find(observation: Observation, namespace: str, name: str) -> Seen | None:

@@ -115,7 +115,8 @@ class HolderBlock:
 
     `repository`, `workflow`, `actor`, `server_url`, `runner`: from the journal where it tells, hostile text until
     escaped. `lease`, `lease_duration_s`: under which lease (namespace, name) it fenced, as its journals say.
-    `key`: what joins its fences.
+    `lease_token`: the highest token of that lease that its journals know, 0 where none does. `key`: what joins
+    its fences. `recoverer`: the judgement on whoever took its lease over to recover it.
     """
 
     holder: Holder
@@ -128,7 +129,9 @@ class HolderBlock:
     actor: str | None = None
     lease: tuple[str, str] | None = None
     lease_duration_s: float | None = None
+    lease_token: int = 0
     key: str = ""
+    recoverer: Judgement | None = None
 
     @property
     def title(self) -> str:

@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, PersonNeededError, UsageError
 from fencectl.core.evidence import Verdict
+from fencectl.core.placements import applier_of
+from fencectl.core.profiles import DISABLED, RECONCILE
+from fencectl.core.refs import annotations_of
 from fencectl.core.report import FenceEntry, FenceReport, HolderBlock
 
 
@@ -103,7 +106,9 @@ def _selection(block: HolderBlock, named: Sequence[FenceEntry], *, vouched: bool
 
 def _refuse_out_of_turn(block: HolderBlock, entry: FenceEntry, going: Sequence[FenceEntry]) -> None:
     for earlier in block.entries:
-        if earlier.rank > entry.rank and not earlier.kept and earlier.object not in {one.object for one in going}:
+        if earlier.object in {one.object for one in going}:
+            continue
+        if (earlier.rank > entry.rank and not earlier.kept) or _is_excluded_child(earlier, entry):
             raise PersonNeededError(
                 f"{entry.object.display} waits for {earlier.object.display}, which is still held",
                 reason="fences are released in the reverse of the order in which they were placed",
@@ -111,10 +116,27 @@ def _refuse_out_of_turn(block: HolderBlock, entry: FenceEntry, going: Sequence[F
             )
 
 
+def _is_excluded_child(child: FenceEntry, parent: FenceEntry) -> bool:
+    """Whether the parent, when it reconciles, would drop the child from its inventory; kept or not."""
+    own = (parent.object.namespace, parent.object.name) if parent.object.kind == "Kustomization" else None
+    excluded = annotations_of(child.raw).get(RECONCILE) == DISABLED
+    return excluded and child.object != parent.object and applier_of(child.raw) == own is not None
+
+
 def _find(report: FenceReport, text: str) -> FenceEntry:
-    for entry in report.held:
-        if entry.object.display == text.lower() and entry.kind.value not in ("hold", "record"):
-            return entry
+    called = [
+        entry
+        for entry in report.held
+        if entry.object.display == text.lower() and entry.kind.value not in ("hold", "record")
+    ]
+    if len(called) > 1:
+        groups = ", ".join(entry.object.api_version for entry in called)
+        raise UsageError(
+            f"{len(called)} fences are called `{text}` on {report.label}: {groups}",
+            hint="a name cannot tell them apart; name none of them, and take the whole chain",
+        )
+    if called:
+        return called[0]
     for entry in report.not_ours:
         if entry.object.display == text.lower():
             raise PersonNeededError(

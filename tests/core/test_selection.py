@@ -175,3 +175,24 @@ def test_only_unowned_fences_need_a_person() -> None:
     with pytest.raises(FencectlError, match="names no holder") as raised:
         select(found, holder=None, fences=())
     assert raised.value.exit_code is ExitCode.HELD_PERSON_NEEDED
+
+
+def test_parent_of_a_kept_child_is_not_printed_alone() -> None:
+    """While the child carries `reconcile: disabled`, its parent would drop it from its inventory."""
+    child = marked_kustomization(phase=Phase.KEPT, applied_by="flux-system", rank=2)
+    found = report(lease(), child, marked_kustomization("flux-system", phase=Phase.KEPT, rank=1))
+    parent = "kustomization/flux-system/flux-system"
+    with pytest.raises(FencectlError, match="waits for kustomization/flux-system/infrastructure") as raised:
+        select(found, holder=HOLDER, fences=(parent,))
+    assert raised.value.exit_code is ExitCode.HELD_PERSON_NEEDED
+    both = chosen(found, parent, "kustomization/flux-system/infrastructure")
+    assert names(both) == ["infrastructure", "flux-system"]
+
+
+def test_name_that_two_fences_share_chooses_neither() -> None:
+    """Two kinds of one name in different API groups: the command of the wrong one would be printed."""
+    one, twin = marked_kustomization(), marked_kustomization(uid="uid-other")
+    other = Seen(replace(twin.ref, api_version="other.toolkit.fluxcd.io/v1"), twin.raw)
+    with pytest.raises(FencectlError, match="2 fences are called") as raised:
+        select(report(one, other), holder=HOLDER, fences=(one.ref.display,))
+    assert raised.value.exit_code is ExitCode.USAGE
