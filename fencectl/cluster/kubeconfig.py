@@ -49,7 +49,13 @@ class Connection:
     proxy: Proxy | None
     compression: bool
     impersonation: Impersonation
+    context: ContextEntry = field(repr=False)
     login: Login = field(repr=False)
+
+    @property
+    def entries(self) -> tuple[ContextEntry, ClusterEntry, UserEntry]:
+        """What it was resolved from, with paths made absolute. The user's holds what proves it."""
+        return self.context, self.login.cluster, self.login.user
 
     @property
     def kubectl_flags(self) -> tuple[str, ...]:
@@ -143,6 +149,7 @@ def _connect(
         proxy=_proxy_for(cluster, endpoint, environ, whose=whose),
         compression=not cluster.disable_compression,
         impersonation=user.impersonation,
+        context=context,
         login=login,
     )
 
