@@ -219,6 +219,77 @@ def release(
     return command.run(options)
 
 
+@app.command("deploy", cls=Verb, help="Run a command inside fences")
+def deploy(
+    ctx: typer.Context,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND", help="What to run, behind `--`")
+    ] = None,
+    suspend: Annotated[
+        list[str] | None, typer.Option("--suspend", metavar="FENCE", help="kind/NAMESPACE/NAME to suspend")
+    ] = None,
+    node: Annotated[list[str] | None, typer.Option("--node", metavar="NAME", help="A node to fence")] = None,
+    node_selector: Annotated[
+        str | None, typer.Option("--node-selector", metavar="LABELS", help="Nodes to fence, by label")
+    ] = None,
+    node_command: Annotated[
+        str | None, typer.Option("--node-command", metavar="COMMAND", help="Run for each drained node")
+    ] = None,
+    max_unavailable: Annotated[
+        int | None, typer.Option("--max-unavailable", min=1, metavar="N", help="So many nodes at once")
+    ] = None,
+    lease: Annotated[str | None, typer.Option("--lease", metavar="NS/NAME", help="The deploy's lease")] = None,
+    lease_duration: Annotated[
+        str | None, typer.Option("--lease-duration", metavar="DURATION", help="15s to 300s")
+    ] = None,
+    drain_timeout: Annotated[
+        str | None, typer.Option("--drain-timeout", metavar="DURATION", help="0s: go on without the proof")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", metavar="DURATION", help="How long the command may take")
+    ] = None,
+    wait_for_fences: Annotated[bool, typer.Option("--wait-for-fences", help="Wait while a holder lives")] = False,
+    wait_timeout: Annotated[
+        str | None, typer.Option("--wait-timeout", metavar="DURATION", help="Wait so long at most")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, change nothing")] = False,
+    context: Contexts = None,
+    output: Annotated[
+        Literal["text", "json"], typer.Option("-o", "--output", help="Text, or JSON lines")
+    ] = "text",
+    config: ConfigFile = None,
+    kubeconfig: Kubeconfig = None,
+    profile: ProfileChoice = None,
+    request_timeout: RequestTimeout = None,
+    no_color: NoColor = False,
+    verbose: Verbose = 0,
+) -> int:
+    from fencectl.commands.options import DeployOptions, Output
+
+    options = DeployOptions(
+        common=_common(ctx),
+        output=Output(output),
+        command=tuple(command or ()),
+        lease=_not_empty("--lease", lease),
+        suspend=tuple(suspend or ()),
+        nodes=tuple(node or ()),
+        node_selector=_not_empty("--node-selector", node_selector),
+        node_command=_not_empty("--node-command", node_command),
+        max_unavailable=max_unavailable,
+        drain_timeout_s=_duration("--drain-timeout", drain_timeout, least_s=0),
+        lease_duration_s=_duration("--lease-duration", lease_duration),
+        timeout_s=_duration("--timeout", timeout),
+        wait_for_fences=wait_for_fences,
+        wait_timeout_s=_duration("--wait-timeout", wait_timeout),
+        dry_run=dry_run,
+    )
+    _one_context("deploy", options.common.contexts)
+    from fencectl.commands import deploy as command_module
+
+    gc.enable()
+    return command_module.run(options)
+
+
 @app.command("recover", cls=Verb, help="Release what a provably dead holder left")
 def recover(
     ctx: typer.Context,
@@ -370,7 +441,7 @@ def _not_empty(option: str, value: str | None) -> str | None:
     return value
 
 
-def _duration(option: str, text: str | None) -> float | None:
+def _duration(option: str, text: str | None, *, least_s: float | None = None) -> float | None:
     from fencectl.core.durations import SPELLINGS, parse_duration
 
     if text is None:
@@ -378,7 +449,7 @@ def _duration(option: str, text: str | None) -> float | None:
     seconds = parse_duration(text)
     if seconds is None:
         raise UsageError(f"`{option}`: `{text}` is no duration", hint=f"a duration, {SPELLINGS}")
-    if seconds <= 0:
+    if seconds < 0 or (seconds == 0 and least_s is None):
         raise UsageError(f"`{option}`: must be more than 0", hint=f"every answer has a limit, {SPELLINGS}")
     return seconds
 

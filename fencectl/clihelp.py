@@ -29,6 +29,7 @@ Look (never writes):
   fences    Report every fence held: holder, evidence, release command
   release   Print the release commands only; it changes nothing itself
 Act:
+  deploy    Run a command inside fences
   recover   Release what a provably dead holder left
   hold      Place, lift or list a manual hold: no deploy starts under it
 Learn:
@@ -69,6 +70,28 @@ Usage: {prog} release [OPTIONS] [FENCE...]
 Common: --context NAME, -o text|json, --config, --kubeconfig,
   --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
 Every flag is also read from the environment: FENCECTL_RELEASE_HOLDER=ID
+""",
+    "deploy": """\
+Usage: {prog} deploy [OPTIONS] -- COMMAND...
+  Run a command inside fences: lease, Flux suspended, nodes cordoned.
+  {prog} deploy --suspend kustomization/flux-system/apps -- ./upgrade.sh
+  {prog} deploy --wait-for-fences -- make deploy
+
+  --suspend FENCE           kind/NAMESPACE/NAME; what applies it is added
+  --node NAME               A node to fence (repeatable)
+  --node-selector LABELS    Nodes to fence, by label
+  --node-command COMMAND    Drain each node and run this, FENCECTL_NODE set
+  --max-unavailable N       So many nodes at once [default: 1]
+  --lease NS/NAME           The deploy's lease
+  --lease-duration DURATION 15s to 300s [default: 30s]
+  --drain-timeout DURATION  Wait so long for Flux; 0s: without the proof
+  --timeout DURATION        How long the command may take [default: 1h]
+  --wait-for-fences         Wait while a live holder holds them
+  --wait-timeout DURATION   Wait so long at most [default: 1h]
+  --dry-run                 Print the plan only
+Common: --context NAME, -o text|json, --config, --kubeconfig, --profile,
+  --request-timeout, --no-color, -v, -h
+Every flag is also read from the environment: FENCECTL_DEPLOY_TIMEOUT=2h
 """,
     "recover": """\
 Usage: {prog} recover [OPTIONS]

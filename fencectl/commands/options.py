@@ -135,3 +135,29 @@ class HoldOptions:
     reason: str | None = None
     until: str | None = None
     yes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployOptions:
+    """
+    `fencectl deploy -- COMMAND…`.
+
+    `lease`: `NS/NAME`; `suspend`: `kind/NS/NAME`; None or empty: from the config. Times in seconds, None: from the
+    config, else the default.
+    """
+
+    common: CommonOptions = field(default_factory=CommonOptions)
+    output: Output = Output.TEXT
+    command: tuple[str, ...] = ()
+    lease: str | None = None
+    suspend: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    node_selector: str | None = None
+    node_command: str | None = None
+    max_unavailable: int | None = None
+    drain_timeout_s: float | None = None
+    lease_duration_s: float | None = None
+    timeout_s: float | None = None
+    wait_for_fences: bool = False
+    wait_timeout_s: float | None = None
+    dry_run: bool = False

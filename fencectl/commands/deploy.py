@@ -1,0 +1,284 @@
+"""`fencectl deploy -- COMMAND…`: run a command inside fences, and leave nothing behind unexplained."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from fencectl.cluster.clock import SystemClock
+from fencectl.cluster.discovery import discover_flux
+from fencectl.cluster.kinds import CONFIGMAPS, NODES, ListedKind, record_of
+from fencectl.cluster.pages import METADATA_ONLY, ListQuery, read_list
+from fencectl.cluster.private_kubeconfig import private_kubeconfig, written
+from fencectl.cluster.read import Reads
+from fencectl.cluster.structs import PageDecoder
+from fencectl.cluster.transport import Transport
+from fencectl.commands.common import NOTHING, TargetSettings, resolve
+from fencectl.commands.deploy_show import Show
+from fencectl.commands.options import DeployOptions
+from fencectl.commands.reading import Look, Subject, subjects
+from fencectl.commands.signals import Signals
+from fencectl.core.deploy import DeployPlan, HeldError, only_live, why_not
+from fencectl.core.errors import ExitCode, NotReadableError, UsageError
+from fencectl.core.journal import Journal, Phase
+from fencectl.core.profiles import ProfileName
+from fencectl.core.refs import ObjectRef
+from fencectl.run.payload import Ended, Payload
+from fencectl.run.ports import SystemThreads
+from fencectl.run.record import RecordBook
+from fencectl.run.targets import find_nodes, find_suspensions
+from fencectl.run.transaction import Deploy, Stage
+
+LEASE_DURATION_S = 30
+SHORTEST_LEASE_S, LONGEST_LEASE_S = 15, 300
+TIMEOUT_S = 3600.0
+LOOK_AGAIN_S = 5.0
+PARENT_POLL_S = 0.5
+
+
+def run(options: DeployOptions) -> ExitCode:
+    """Read and check everything, refuse or wait, then run the transaction."""
+    effective = resolve(options.common)
+    target = effective.one_target("deploy")
+    _check(options, target)
+    (subject,) = subjects(effective)
+    clock = SystemClock()
+    label = target.print_context or subject.connection.context_name
+    with ExitStack() as after:
+        signals = Signals(threading.Event())
+        after.enter_context(signals.taken())
+        door = after.enter_context(subject.opened(clock))
+        keeper_door = after.enter_context(subject.opened(clock))
+        show = Show(options.output, options.common.color, clock, label)
+        after.enter_context(_background(signals, show))
+        return _Verb(options, target, subject, door, keeper_door, signals, show).run(after)
+
+
+def _check(options: DeployOptions, target: TargetSettings) -> None:
+    """Refuse what cannot be, before anything is read."""
+    if target.profile.name is not ProfileName.FENCECTL:
+        raise UsageError(f"deploy is for the profile fencectl, not {target.profile.name}", hint=NOTHING)
+    if not options.command:
+        raise UsageError("deploy needs a command", hint=f"fencectl deploy [OPTIONS] -- COMMAND…. {NOTHING}")
+    if os.environ.get("FENCECTL_HOLDER"):
+        raise UsageError(
+            "this is the command of another deploy already: a deploy inside of a deploy would wait for itself",
+            hint=f"run the inner command directly. {NOTHING}",
+        )
+
+
+@contextmanager
+def _background(signals: Signals, show: Show) -> Iterator[None]:
+    """Beside the work: notice that the parent has died (in CI nobody forwards a signal), and remind."""
+    done = threading.Event()
+    parent = os.getppid()
+    in_actions = os.environ.get("GITHUB_ACTIONS") == "true"
+
+    def watch() -> None:
+        while not done.wait(PARENT_POLL_S):
+            show.remind()
+            if in_actions and os.getppid() != parent:
+                signals.raise_for(ExitCode.TERMINATED)
+
+    thread = threading.Thread(target=watch, name="parent", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(1)
+
+
+class _Verb:
+    """One run of the verb against one target."""
+
+    def __init__(
+        self,
+        options: DeployOptions,
+        target: TargetSettings,
+        subject: Subject,
+        door: Transport,
+        keeper_door: Transport,
+        signals: Signals,
+        show: Show,
+    ) -> None:
+        self._options = options
+        self._target = target
+        self._subject = subject
+        self._door = door
+        self._keeper_door = keeper_door
+        self._signals = signals
+        self._show = show
+        self._clock = SystemClock()
+
+    def run(self, after: ExitStack) -> ExitCode:
+        own = self._own_journal()
+        look = self._may_begin()  # (1)
+        if isinstance(look, ExitCode):
+            return look
+        plan = self._plan(own)
+        if self._options.dry_run:
+            self._show.plan(plan)
+            return ExitCode.OK
+        path = after.enter_context(
+            written(private_kubeconfig(self._subject.kubeconfig, self._target.context, os.environ, Path.home()))
+        )
+        begun_at = self._clock.wall()
+        stage = Stage(
+            door=self._door,
+            keeper_door=self._keeper_door,
+            clock=self._clock,
+            threads=SystemThreads(),
+            book=self._book(plan.lease),
+            environ=dict(os.environ) | {"KUBECONFIG": str(path)},
+            interrupted=self._signals.stop,
+            interrupt_code=lambda: self._signals.code,
+            read_again=self._read_again,
+            tell=self._show.tell,
+            run_payload=self._run_payload,
+        )
+        result = Deploy(stage, plan, own).run()
+        self._show.result(plan, result, begun_at)
+        return result.code
+
+    def _run_payload(
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        timeout_s: float,
+        must_stop: Callable[[], str | None],
+    ) -> Ended:
+        return Payload(command, environ=environ, clock=self._clock).wait(timeout_s=timeout_s, must_stop=must_stop)
+
+    # (1)
+
+    def _look(self) -> Look:
+        return self._subject.look(self._door, self._clock)
+
+    def _may_begin(self) -> Look | ExitCode:
+        """Look, and wait if that was asked for; the exit code where the deploy is refused."""
+        end_s = self._clock.monotonic_s() + (self._options.wait_timeout_s or TIMEOUT_S)
+        told: set[str] = set()
+        while True:
+            look = self._look()
+            if not look.report.complete:
+                missing = look.report.unreadable[0]
+                raise NotReadableError(
+                    f"not deployed to {look.report.label}: {missing.what} could not be read",
+                    reason=f"{missing.why}. A fence may be hidden; nothing was changed",
+                )
+            code = why_not(look.report, look.runs.observation, self._target.profile)
+            if code is None:
+                return look
+            waits = self._options.wait_for_fences and only_live(look.report)
+            if not waits or self._clock.monotonic_s() >= end_s:
+                self._show.held(look.report, code)
+                return code
+            holders = {block.holder.identity for block in look.report.blocks}
+            if holders != told:
+                told = holders
+                self._show.waiting(look.report)
+            if self._clock.wait(self._signals.stop, LOOK_AGAIN_S):
+                return self._signals.code or ExitCode.INTERRUPTED
+
+    def _read_again(self, own: str) -> None:
+        """Under the lease: anything that is held and not ours ends the deploy before it has fenced anything."""
+        look = self._look()
+        if not look.report.complete:
+            missing = look.report.unreadable[0]
+            raise NotReadableError(f"{missing.what} could not be read again", reason=missing.why)
+        others = [block for block in look.report.blocks if block.holder.identity != own]
+        if others or look.report.unowned or look.report.holds:
+            code = why_not(look.report, look.runs.observation, self._target.profile)
+            raise HeldError(look.report, code or ExitCode.HELD_PERSON_NEEDED)
+
+    # Plan
+
+    def _plan(self, own: Journal) -> DeployPlan:
+        options, settings = self._options, self._target.settings
+        names = [_suspend_name(text) for text in options.suspend]
+        names = names or [(one.kind, one.namespace, one.name) for one in settings.suspend or ()]
+        kinds = self._flux_kinds() if names else ()
+        suspensions = find_suspensions(self._door, names, kinds, own)
+        node_command = shlex.split(options.node_command) if options.node_command else settings.nodes.command or ()
+        nodes = find_nodes(self._door, self._node_names(), own)
+        duration = options.lease_duration_s or settings.lease.duration_s or LEASE_DURATION_S
+        if not SHORTEST_LEASE_S <= duration <= LONGEST_LEASE_S:
+            raise UsageError(f"`--lease-duration` must be {SHORTEST_LEASE_S}s to {LONGEST_LEASE_S}s", hint=NOTHING)
+        return DeployPlan(
+            lease=_lease_name(options.lease) if options.lease else self._target.profile.lease,
+            command=options.command,
+            suspend=suspensions.objects,
+            added=suspensions.added,
+            nodes=nodes,
+            node_command=tuple(node_command),
+            max_unavailable=options.max_unavailable or settings.nodes.max_unavailable or 1,
+            lease_duration_s=int(duration),
+            timeout_s=options.timeout_s or TIMEOUT_S,
+            node_timeout_s=settings.nodes.timeout_s or 1800.0,
+            drain_timeout_s=options.drain_timeout_s,
+        )
+
+    def _flux_kinds(self) -> tuple[ListedKind, ...]:
+        reads = Reads(self._door, clock=self._clock, deadline_s=self._subject.deadline_s)
+        return tuple(discover_flux(reads).kinds)
+
+    def _node_names(self) -> tuple[str, ...]:
+        selector = self._options.node_selector or (
+            None if self._options.nodes else self._target.settings.nodes.selector
+        )
+        if selector is None:
+            return self._options.nodes
+        reads = Reads(self._door, clock=self._clock, deadline_s=self._subject.deadline_s)
+        query = ListQuery(NODES, PageDecoder(()), 500, (("labelSelector", selector),), accept=METADATA_ONLY)
+        found = [item.name for item in read_list(reads, query).items]
+        return tuple(dict.fromkeys([*self._options.nodes, *sorted(found)]))
+
+    def _book(self, lease: tuple[str, str]) -> RecordBook:
+        namespace, name = record_of(lease)
+        ref = ObjectRef(CONFIGMAPS.api_version, CONFIGMAPS.kind, CONFIGMAPS.plural, namespace, name, "")
+        return RecordBook(self._door, self._clock, ref, "deploy", self._subject.connection.context_name)
+
+    def _own_journal(self) -> Journal:
+        from fencectl.evidence.machine import Machine
+        from fencectl.evidence.self_identity import describe_self
+
+        now = self._clock.wall()
+        own = describe_self(os.environ, Machine(), command=sys.argv, at=now)
+        for warning in own.warnings:
+            self._show.warn(warning)
+        return Journal(
+            holder=own.identity,
+            uid="",
+            seq=0,
+            rank=0,
+            at=now,
+            phase=Phase.HELD,
+            repository=own.repository or self._target.repository,
+            server=own.server,
+            job=own.job,
+            job_verified=own.job_verified,
+            runner=own.runner,
+            details=own.details,
+        )
+
+
+def _suspend_name(text: str) -> tuple[str, str, str]:
+    parts = text.split("/")
+    if len(parts) != 3 or not all(parts):
+        raise UsageError(
+            f"`{text}` is not `kind/NAMESPACE/NAME`", hint=f"such as kustomization/flux-system/apps. {NOTHING}"
+        )
+    return parts[0], parts[1], parts[2]
+
+
+def _lease_name(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise UsageError(f"`{text}` is not `NAMESPACE/NAME`", hint=NOTHING)
+    return namespace, name

@@ -1,0 +1,191 @@
+"""What `deploy` shows: a line per change on stderr, a reminder when nothing is said, one result block at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from fencectl.cluster.clock import Clock
+from fencectl.commands.options import Color, Output
+from fencectl.commands.output import style_of, write
+from fencectl.core.deploy import DeployPlan
+from fencectl.core.errors import ExitCode
+from fencectl.core.report import FenceReport
+from fencectl.core.times import age_text, second_time
+from fencectl.core.verbs import VERBS
+from fencectl.report.escape import cut, visible, workflow_data, workflow_property
+from fencectl.report.text import overview
+from fencectl.report.words import count
+from fencectl.run.transaction import Result
+
+REMIND_S = 30.0
+
+
+def shown(text: str) -> str:
+    """Foreign text, made harmless and cut."""
+    return visible(cut(text))
+
+
+class Show:
+    """Shows one deploy."""
+
+    def __init__(self, output: Output, color: Color, clock: Clock, label: str) -> None:
+        self._json = output is Output.JSON
+        self._out = style_of(sys.stdout, color)
+        self._err = style_of(sys.stderr, color)
+        self._clock = clock
+        self._label = visible(label)
+        self._last = ""
+        self._said_s = clock.monotonic_s()
+        self._lock = threading.Lock()
+
+    def tell(self, step: int, text: str) -> None:
+        """One change, as it happens."""
+        at = self._clock.wall()
+        with self._lock:
+            self._last, self._said_s = text, self._clock.monotonic_s()
+            if self._json:
+                self._event({"type": "step", "step": step, "text": text, "at": second_time(at)})
+            else:
+                self._say(f"{at:%H:%M:%SZ} {step:>2}  {shown(text)}")
+
+    def remind(self) -> None:
+        """Say what is waited for, if nothing was said for a while."""
+        with self._lock:
+            quiet_s = self._clock.monotonic_s() - self._said_s
+            if quiet_s >= REMIND_S and not self._json:
+                self._said_s = self._clock.monotonic_s()
+                self._say(
+                    f"{self._clock.wall():%H:%M:%SZ}     still waiting ({age_text(quiet_s)}): {shown(self._last)}"
+                )
+
+    def warn(self, text: str) -> None:
+        """Something to look at, not blocking."""
+        self._say(f"{self._err.look} {shown(text)}")
+
+    def plan(self, plan: DeployPlan) -> None:
+        """What a dry run would do, in order."""
+        lines = [f"would deploy to {self._label}", f"   2  take lease/{'/'.join(plan.lease)}"]
+        for ref, _ in plan.suspend:
+            added = " (it applies one of the others)" if ref in plan.added else ""
+            lines.append(f"   4  suspend {visible(ref.display)}{added}")
+        lines += [f"   6  fence {visible(ref.display)}" for ref in plan.nodes]
+        lines += [f"   8  run {shown(' '.join(plan.command))}", "  10  release all of it in reverse order"]
+        write(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
+        self._say("nothing was changed")
+
+    def held(self, report: FenceReport, code: ExitCode) -> None:
+        """Why the deploy may not begin: the first lines of the report."""
+        lines = overview(report, style=self._err, verbs=VERBS)
+        self._say(f"{self._err.failed} not deployed to {self._label}: fences are held ({code.value})")
+        self._say(*lines)
+        self._say("nothing was changed", f"hint: {self._way_out(code)}")
+
+    def _way_out(self, code: ExitCode) -> str:
+        context = f" --context {self._label}"
+        if code is ExitCode.HELD_LIVE:
+            return f"`--wait-for-fences` waits for it, `fencectl fences{context}` shows it all"
+        if code is ExitCode.HELD_DEAD:
+            return f"release them, then deploy again: fencectl recover{context}"
+        return f"`fencectl fences{context}` shows what a person has to decide"
+
+    def waiting(self, report: FenceReport) -> None:
+        """Who is waited for."""
+        for block in report.blocks:
+            self.tell(1, f"waits for {block.title}: {block.judgement.because}")
+
+    def result(self, plan: DeployPlan, result: Result, begun_at: datetime) -> None:
+        """What is so now, why, and what next; the last words are what is still fenced."""
+        took = age_text((self._clock.wall() - begun_at).total_seconds())
+        code = result.code
+        lines = self._good(result, took) if code is ExitCode.OK else self._bad(result, took)
+        if self._json:
+            self._event(self._as_data(plan, result))
+        else:
+            self._say(*lines)
+        _github(code, [shown(line) for line in lines], self._label)
+
+    def _good(self, result: Result, took: str) -> list[str]:
+        return [
+            f"{self._err.good} deployed generation {result.generation} to {self._label} in {took}: nothing is fenced"
+        ]
+
+    def _bad(self, result: Result, took: str) -> list[str]:
+        left = self._left(result)
+        what = f"deploy failed on {self._label} in step {result.step}, after {took}"
+        if result.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.HANGUP):
+            what = f"interrupted in step {result.step} on {self._label}: nothing was applied"
+        lines = [f"{self._err.failed} {what}"]
+        lines += [f"reason: {shown(text)}" for text in (result.cause, result.reason) if text]
+        if result.applied:
+            lines.append("now     the command has run: the new state may be live")
+        if not left:
+            lines.append("now     nothing is fenced")
+        if result.hint:
+            lines.append(f"hint: {shown(result.hint)}")
+        return [*lines, *left]
+
+    def _left(self, result: Result) -> list[str]:
+        unwound = result.unwound
+        if unwound is None:
+            return []
+        names = [(one.fence.seen.ref.display, one.why) for one in unwound.left]
+        names += [(fence.seen.ref.display, "waits for those above") for fence in unwound.waiting]
+        names += [(name, "nobody can say whether it was fenced") for name in result.unresolved]
+        if result.lease_kept:
+            names.append(("the lease", "held as long as anything else is"))
+        if not names:
+            return []
+        width = max(len(visible(name)) for name, _ in names)
+        return [
+            f"{self._err.failed} {count(len(names), 'fence')} {self._err.capitals('STILL HELD')} on {self._label}",
+            *(f"  {visible(name):<{width}}  {shown(why)}" for name, why in names),
+            f"hint: fencectl fences --context {self._label}",
+        ]
+
+    def _as_data(self, plan: DeployPlan, result: Result) -> dict[str, object]:
+        unwound = result.unwound
+        return {
+            "type": "result",
+            "apiVersion": "fencectl.dev/v1",
+            "kind": "DeployResult",
+            "exitCode": result.code.value,
+            "generation": result.generation,
+            "token": result.token,
+            "step": result.step,
+            "cause": result.cause,
+            "reason": result.reason,
+            "commandExitCode": result.payload.code if result.payload else None,
+            "lease": "/".join(plan.lease),
+            "left": [one.fence.seen.ref.display for one in unwound.left] if unwound else [],
+            "waiting": [fence.seen.ref.display for fence in unwound.waiting] if unwound else [],
+            "unresolved": result.unresolved,
+        }
+
+    @staticmethod
+    def _event(event: dict[str, object]) -> None:
+        write(stdout=json.dumps(event, ensure_ascii=True) + "\n")
+
+    def _say(self, *lines: str) -> None:
+        write(stderr="".join(f"{self._err.spelled(line)}\n" for line in lines))
+
+
+def _github(code: ExitCode, lines: Sequence[str], label: str) -> None:
+    """In GitHub Actions: an output, a summary, and an annotation where it failed."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    output, summary = os.environ.get("GITHUB_OUTPUT"), os.environ.get("GITHUB_STEP_SUMMARY")
+    if output:
+        with Path(output).open("a", encoding="utf-8") as file:
+            file.write(f"outcome={code.name.lower()}\n")
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write("".join(f"    {line}\n" for line in lines) + "\n")
+    if code is not ExitCode.OK:
+        title = workflow_property(f"{label}: deploy ended with {code.value}")
+        write(stderr=f"::error title={title}::{workflow_data(chr(10).join(lines))}\n")

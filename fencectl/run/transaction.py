@@ -1,0 +1,401 @@
+"""
+The fenced transaction, in steps that are numbered alike in code, log, record and runbooks.
+
+0. Everything is validated; any failure: nothing was read or changed.
+1. The fences are read; if anything is held, the deploy is refused and nothing was changed.
+2. The lease is taken, the fences are read again under it, its keeper starts.
+3. The record is written, before anything becomes observable.
+4. Flux is suspended, outermost first, with the drain proof.
+5. (The state that is to be restored is captured.)
+6. The nodes are fenced, and rolled where a node command is given.
+7. (The canary.)
+8. The payload runs.
+9. (The rollback.)
+10. Everything is released in reverse order, the outcome is written, the lease is freed last of all.
+
+Whatever happens in between, step 10 follows; what it cannot release is named, and stays visible with its holder.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from fencectl.cluster.clock import Clock
+from fencectl.cluster.write import send
+from fencectl.core.answers import Applied
+from fencectl.core.deploy import DeployPlan
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, worst
+from fencectl.core.journal import Journal, LeaseRef, Phase
+from fencectl.core.lease import LeaseTerms, free_own_lease
+from fencectl.core.marks import read_mark
+from fencectl.core.refs import dig
+from fencectl.core.report import FenceKind
+from fencectl.run.deploy_record import DeployRecord
+from fencectl.run.fencing import Fence, Fencer, Ledger, UnresolvedError
+from fencectl.run.keeper import Keeper, LeaseLostError, Loss
+from fencectl.run.leasing import LeaseAt, take_lease
+from fencectl.run.nodes import NodeRoller
+from fencectl.run.payload import Ended
+from fencectl.run.ports import Door, Threads
+from fencectl.run.record import RecordBook
+from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, read
+from fencectl.run.suspending import Suspender, ToSuspend
+from fencectl.run.unwind import Unwound, unwind
+
+# How long the releases may take after an interrupt: what CI gives between its first signal and its last.
+UNWIND_AFTER_SIGNAL_S = 7.0
+UNWIND_S = 60.0
+
+
+RunPayload = Callable[[Sequence[str], Mapping[str, str], float, Callable[[], str | None]], Ended]
+"""Run a command (with an environment, for so many seconds, until a reason to stop comes) to its end."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """
+    What a deploy acts through.
+
+    `read_again`: raises where anything is held that is not this run's own. `environ`: for children, with the
+    private kubeconfig in it. `interrupted`: set by a signal, with its exit code in `interrupt_code()`.
+    """
+
+    door: Door
+    keeper_door: Door
+    clock: Clock
+    threads: Threads
+    book: RecordBook
+    environ: Mapping[str, str]
+    interrupted: threading.Event
+    interrupt_code: Callable[[], ExitCode | None]
+    read_again: Callable[[str], None]
+    tell: Callable[[int, str], None]
+    run_payload: RunPayload
+
+
+@dataclass(slots=True)
+class Result:
+    """
+    What came of a deploy.
+
+    `step`: the last one that began. `codes`: every reason for an exit code; the worst decides.
+    """
+
+    generation: int | None = None
+    token: int | None = None
+    step: int = 0
+    cause: str | None = None
+    reason: str | None = None
+    hint: str | None = None
+    payload: Ended | None = None
+    applied: bool = False
+    codes: list[ExitCode] = field(default_factory=list)
+    unwound: Unwound | None = None
+    unresolved: list[str] = field(default_factory=list)
+    lease_kept: bool = False
+    ended_at: datetime | None = None
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code: the worst that happened."""
+        return worst(self.codes)
+
+
+class Deploy:
+    """One deploy on one target, from step 2 on."""
+
+    def __init__(self, stage: Stage, plan: DeployPlan, own: Journal) -> None:
+        self._stage = stage
+        self._plan = plan
+        self._own = own
+        self._result = Result()
+        self._ledger = Ledger()
+        self._keeper: Keeper | None = None
+        self._lease_ref: LeaseRef | None = None
+        self._seq = 0
+        self._checked_s = 0.0
+        self._story = DeployRecord(
+            stage.book, stage.clock, holder=own.holder, begun_at=own.at, command=plan.command
+        )
+        self._lost: LeaseLostError | None = None
+
+    def run(self) -> Result:
+        """Do all of it; raises only where nothing was changed at all (the lease was not taken)."""
+        self._take_lease()  # (2)
+        try:
+            self._stage.read_again(self._own.holder)  # (2)
+            self._begin(3)
+            self._write_record("placing")  # (3)
+            self._suspend()  # (4)
+            self._roll_nodes()  # (6)
+            self._run_payload()  # (8)
+        except FencectlError as failure:
+            self._note(failure)
+        except BaseException as failure:
+            self._result.codes.append(ExitCode.UNEXPECTED)
+            self._result.cause = f"unexpected {type(failure).__name__}"
+            self._unwind()  # (10)
+            raise
+        self._unwind()  # (10)
+        return self._result
+
+    # (2)
+
+    def _take_lease(self) -> None:
+        stage, plan = self._stage, self._plan
+        self._begin(2)
+        terms = LeaseTerms(self._own.holder, plan.lease_duration_s, stage.clock.wall(), self._own)
+        at = LeaseAt(*plan.lease, last_token=self._story.last_token())
+        self._keeper = take_lease(stage.door, stage.keeper_door, stage.clock, stage.threads, at, terms)
+        lease = self._keeper.lease
+        self._result.token = self._keeper.transitions
+        self._lease_ref = LeaseRef(*plan.lease, lease.ref.uid, plan.lease_duration_s, self._keeper.transitions)
+        stage.tell(2, f"{lease.ref.display} taken, token {self._keeper.transitions}")
+
+    # (3)
+
+    def _write_record(self, phase: str, *, outcome: str | None = None) -> None:
+        if self._keeper is None:
+            return
+        self._keeper.must_hold(WRITE_S)
+        step = self._result.step if outcome is not None else None
+        self._result.generation = self._story.write(
+            phase, token=self._keeper.transitions, outcome=outcome, step=step
+        )
+
+    # (4)
+
+    def _suspend(self) -> None:
+        if not self._plan.suspend:
+            return
+        self._begin(4)
+        suspender = Suspender(
+            self._stage.door,
+            self._stage.clock,
+            self._fencer(),
+            self._held(),
+            journal_for=self._journal,
+            must_stop=self._must_stop,
+            tell=lambda text: self._stage.tell(4, text),
+        )
+        targets = [ToSuspend(ref, rank) for ref, rank in self._plan.suspend]
+        suspender.suspend_all(targets, drain_timeout_s=self._plan.drain_timeout_s)
+
+    # (6)
+
+    def _roll_nodes(self) -> None:
+        if not self._plan.nodes:
+            return
+        self._begin(6)
+        roller = NodeRoller(
+            self._stage.door,
+            self._stage.clock,
+            self._fencer(),
+            self._held(),
+            self._ledger,
+            journal_for=lambda: self._journal(1000),
+            command=self._plan.node_command or None,
+            environ=self._child_environ(),
+            drain_timeout_s=self._plan.node_timeout_s,
+            node_timeout_s=self._plan.node_timeout_s,
+            must_stop=self._must_stop,
+            tell=lambda node, text: self._stage.tell(6, f"{node}: {text}"),
+        )
+        roller.roll_all(self._plan.nodes, max_unavailable=self._plan.max_unavailable)
+
+    # (8)
+
+    def _run_payload(self) -> None:
+        if not self._plan.command:
+            return
+        self._begin(8)
+        self._stop_if_asked()
+        self._held().must_hold(WRITE_S)
+        self._write_record("deploying")
+        self._stage.tell(8, "the command runs")
+        # NB: from here on nobody can say that the target is as it was: whatever ends it now is 18, not 10.
+        self._result.applied = True
+        ended = self._stage.run_payload(
+            self._plan.command, self._child_environ(), self._plan.timeout_s, self._must_stop
+        )
+        self._result.payload = ended
+        if ended.ok:
+            self._stage.tell(8, "the command has ended with 0")
+            return
+        self._result.codes.append(ExitCode.FAILED_NEW_STATE_LIVE)
+        self._result.cause = f"the command ended with {ended.code}"
+        self._result.reason = ended.why_stopped
+        self._note_interrupt()
+        if self._lost is not None:
+            self._note(self._lost)
+
+    # (10)
+
+    def _unwind(self) -> None:
+        result, stage, keeper = self._result, self._stage, self._keeper
+        self._begin(10)
+        result.unresolved = [ref.display for ref in self._ledger.unresolved]
+        budget_s = UNWIND_AFTER_SIGNAL_S if stage.interrupted.is_set() else UNWIND_S
+        result.unwound = unwind(
+            stage.door,
+            stage.clock,
+            stage.threads,
+            self._ledger,
+            budget_s=budget_s,
+            tell=lambda text: stage.tell(10, text),
+            may_release=self._may_release,
+        )
+        if not result.unwound.clean or result.unresolved:
+            result.codes.append(ExitCode.STILL_FENCED)
+        self._write_outcome()
+        if keeper is not None:
+            self._end_lease(keeper)
+        result.ended_at = stage.clock.wall()
+
+    def _may_release(self, fence: Fence) -> str | None:
+        if self._lost is not None and self._lost.loss is Loss.STOLEN and fence.kind is FenceKind.SUSPENSION:
+            return f"the lease is in somebody else's hands: {self._lost.reason}"
+        return None
+
+    def _write_outcome(self) -> None:
+        outcome = (
+            "deployed"
+            if not self._result.codes
+            else "interrupted"
+            if self._stage.interrupted.is_set()
+            else "failed"
+        )
+        try:
+            self._write_record("ended", outcome=outcome)
+        except LeaseLostError:
+            # NB: nothing is recorded after a loss; the next reader sees a record without an outcome.
+            return
+        except FencectlError as failure:
+            self._stage.tell(10, f"the outcome could not be recorded: {failure.sentence}")
+            self._result.codes.append(ExitCode.OUTCOME_UNKNOWN)
+
+    def _end_lease(self, keeper: Keeper) -> None:
+        result, stage = self._result, self._stage
+        keeper.stop()
+        if result.unwound is None or not result.unwound.clean or result.unresolved:
+            result.lease_kept = True
+            return
+        patch = free_own_lease(keeper.lease, holder=keeper.holder, transitions=keeper.transitions)
+        for _ in range(TRIES):
+            if isinstance(send(stage.door, patch, deadline_s=WRITE_S), Applied):
+                stage.tell(10, f"freed {keeper.lease.ref.display}")
+                return
+            try:
+                now = read(stage.door, keeper.lease.ref)
+            except (NotReadableError, StoppedError):
+                stage.clock.wait(None, PAUSE_S)
+                continue
+            if now is None or dig(now.raw, "spec", "holderIdentity") != keeper.holder:
+                return
+        result.lease_kept = True
+        result.codes.append(ExitCode.STILL_FENCED)
+
+    # What all steps share
+
+    def _begin(self, step: int) -> None:
+        self._result.step = step if step != 10 else self._result.step
+
+    def _held(self) -> Keeper:
+        if self._keeper is None:
+            raise LeaseLostError(Loss.NOT_RENEWED, reason="no lease was taken")
+        return self._keeper
+
+    def _fencer(self) -> Fencer:
+        return Fencer(self._stage.door, self._stage.clock, self._held(), self._ledger)
+
+    def _journal(self, rank: int) -> Journal:
+        self._seq += 1
+        return replace(
+            self._own,
+            seq=self._seq,
+            rank=rank,
+            at=self._stage.clock.wall(),
+            lease=self._lease_ref,
+            details=None,
+            reason=f"deploy {self._result.generation}",
+            source=None,
+        )
+
+    def _child_environ(self) -> dict[str, str]:
+        namespace, name = self._plan.lease
+        return dict(self._stage.environ) | {
+            "FENCECTL_HOLDER": self._own.holder,
+            "FENCECTL_TOKEN": str(self._result.token),
+            "FENCECTL_LEASE": f"{namespace}/{name}",
+        }
+
+    def _must_stop(self) -> str | None:
+        """Why the work must end now, or None. Asked often; the cluster is read at most once a heartbeat."""
+        if self._stage.interrupted.is_set():
+            return "interrupted"
+        keeper = self._held()
+        try:
+            keeper.must_hold(0.0)
+        except LeaseLostError as lost:
+            self._lost = lost
+            return f"{lost.sentence}: {lost.reason}"
+        now_s = self._stage.clock.monotonic_s()
+        if now_s - self._checked_s < self._plan.lease_duration_s / 3:
+            return None
+        self._checked_s = now_s
+        return self._changed_fence()
+
+    def _changed_fence(self) -> str | None:
+        """Name the first own fence that vanished or was changed by somebody else."""
+        for fence in list(self._ledger.fences):
+            try:
+                seen = read(self._stage.door, fence.seen.ref)
+            except (NotReadableError, StoppedError):
+                # NB: the keeper judges whether the server is away; a missed look is no change.
+                return None
+            mark = read_mark(seen) if seen is not None else None
+            if seen is None or mark is None:
+                return f"the fence on {fence.seen.ref.display} was lifted by somebody else"
+            if mark.holder_text != fence.journal.holder or not _still_fenced(fence, seen.raw):
+                return f"the fence on {fence.seen.ref.display} was changed by somebody else"
+        return None
+
+    def _stop_if_asked(self) -> None:
+        why = self._must_stop()
+        if why is None:
+            return
+        if self._lost is not None:
+            raise self._lost
+        raise StoppedError(why)
+
+    def _note(self, failure: FencectlError) -> None:
+        result = self._result
+        if isinstance(failure, LeaseLostError):
+            self._lost = failure
+        result.cause = result.cause or failure.sentence
+        result.reason = result.reason or failure.reason
+        result.hint = result.hint or failure.hint
+        if isinstance(failure, UnresolvedError):
+            result.codes.append(ExitCode.STILL_FENCED)
+        interrupted = self._note_interrupt()
+        if isinstance(failure, StoppedError) and interrupted:
+            return
+        code = failure.exit_code
+        result.codes.append(ExitCode.FAILED_PREVIOUS_RUNS if code is ExitCode.UNEXPECTED else code)
+
+    def _note_interrupt(self) -> bool:
+        code = self._stage.interrupt_code()
+        if code is None:
+            return False
+        self._result.codes.append(ExitCode.FAILED_NEW_STATE_LIVE if self._result.applied else code)
+        return True
+
+
+def _still_fenced(fence: Fence, raw: Mapping[str, object]) -> bool:
+    if fence.journal.phase is Phase.VERIFIED:
+        return True
+    path = ("spec", "suspend") if fence.kind is FenceKind.SUSPENSION else ("spec", "unschedulable")
+    return dig(raw, *path) is True

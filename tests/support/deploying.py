@@ -1,0 +1,206 @@
+"""
+A deploy in this process: the real transaction on a sandbox without sockets, its time driven, its payload scripted.
+
+What the transaction writes can be counted and struck one by one, so a test can break it at every step.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fencectl.cluster.answer import Answer
+from fencectl.cluster.kinds import ListedKind
+from fencectl.cluster.ports import Query
+from fencectl.core.deploy import DeployPlan
+from fencectl.core.errors import ExitCode
+from fencectl.core.journal import Journal, Phase
+from fencectl.core.refs import ObjectRef
+from fencectl.run.payload import Ended
+from fencectl.run.record import RecordBook
+from fencectl.run.targets import find_nodes, find_suspensions
+from fencectl.run.transaction import Deploy, Result, Stage
+from fencectl.sandbox import Request, Sandbox
+from tests.support.inprocess import START_AT, HandClock, NoThreads, SandboxDoor
+from tests.support.objects import HOLDER, journal
+
+KUSTOMIZATION = ListedKind("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations", namespaced=True)
+LEASE = ("flux-system", "fencectl-deploy")
+RECORD = ObjectRef("v1", "ConfigMap", "configmaps", "flux-system", "fencectl-deploy-record", "")
+LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/flux-system/leases/fencectl-deploy"
+KS = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations"
+FENCED = (f"{KS}/flux-system", f"{KS}/apps", "/api/v1/nodes/n1", "/api/v1/nodes/n2")
+
+
+class KilledError(BaseException):
+    """The process was killed: nothing that it would still do has any effect."""
+
+
+@dataclass(slots=True)
+class StruckDoor(SandboxDoor):
+    """Counts the writes of the run, and lets `strike` act before and after the one with that number."""
+
+    writes: int = 0
+    killed: bool = False
+    before: Callable[[int], None] = lambda _: None
+    after: Callable[[int], None] = lambda _: None
+
+    def get(self, path: str, **more: Any) -> Answer:
+        if self.killed:
+            raise KilledError
+        return SandboxDoor.get(self, path, **more)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes,
+        content_type: str,
+        deadline_s: float | None = None,
+    ) -> Answer:
+        if self.killed:
+            raise KilledError
+        self.writes += 1
+        number = self.writes
+        self.before(number)
+        if self.killed:
+            raise KilledError
+        answer = SandboxDoor.send(self, method, path, query=query, body=body, content_type=content_type)
+        self.after(number)
+        if self.killed:
+            raise KilledError
+        return answer
+
+
+@dataclass
+class Scene:
+    """A parent and its child, two nodes (one cordoned by somebody else), and a deploy that fences all of it."""
+
+    holder: str = HOLDER
+    payload: Callable[[Callable[[], str | None]], Ended] = lambda _: Ended(0)
+    told: list[tuple[int, str]] = field(default_factory=list)
+    interrupted: threading.Event = field(default_factory=threading.Event)
+    interrupt_code: ExitCode | None = None
+
+    def __post_init__(self) -> None:
+        self.sandbox = Sandbox(manual_clock_at=START_AT, seed=1)
+        self.sandbox.flux.automatic()
+        self.clock = HandClock(on_wait=self._wait)
+        self.door = StruckDoor(self.sandbox, self.clock)
+        labels = {
+            "kustomize.toolkit.fluxcd.io/name": "flux-system",
+            "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
+        }
+        for name in ("flux-system", "apps"):
+            self.sandbox.store.create(
+                {
+                    "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+                    "kind": "Kustomization",
+                    "metadata": {
+                        "name": name,
+                        "namespace": "flux-system",
+                        "labels": labels if name == "apps" else {},
+                    },
+                    "spec": {
+                        "interval": "10m",
+                        "prune": True,
+                        "path": "./",
+                        "sourceRef": {"kind": "GitRepository", "name": "x"},
+                    },
+                }
+            )
+        for name, spec in (("n1", {}), ("n2", {"unschedulable": True})):
+            self.sandbox.store.create(
+                {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
+            )
+        self.before = self.state()
+        self.current: Deploy | None = None
+
+    def renew(self) -> bool:
+        """Let the keeper renew once, as its thread would."""
+        return bool(self.current is not None and self.current._held().renew())
+
+    def _wait(self, seconds: float) -> None:
+        self.sandbox.clock.advance(seconds)
+
+    def raw(self, path: str) -> Any:
+        return self.sandbox.handle(Request("GET", path, {}, {}, b"", "admin")).json()
+
+    def state(self) -> list[Any]:
+        """What a deploy must give back: spec and annotations of everything that it fences."""
+        found = []
+        for path in FENCED:
+            raw = self.raw(path)
+            annotations = dict(raw["metadata"].get("annotations") or {})
+            found.append((raw["spec"], annotations))
+        return found
+
+    def own(self) -> Journal:
+        return replace(journal(holder=self.holder, at=self.clock.wall()), lease=None, phase=Phase.HELD)
+
+    def plan(self) -> DeployPlan:
+        quiet = SandboxDoor(self.sandbox, self.clock)
+        suspensions = find_suspensions(
+            quiet, [("kustomization", "flux-system", "apps")], [KUSTOMIZATION], self.own()
+        )
+        nodes = find_nodes(quiet, ["n1", "n2"], self.own())
+        return DeployPlan(
+            lease=LEASE, command=("upgrade",), suspend=suspensions.objects, added=suspensions.added, nodes=nodes
+        )
+
+    def stage(self, *, read_again: Callable[[str], None] = lambda _: None) -> Stage:
+        def run_payload(
+            command: Sequence[str],
+            environ: Mapping[str, str],
+            timeout_s: float,
+            must_stop: Callable[[], str | None],
+        ) -> Ended:
+            if self.door.killed:
+                raise KilledError
+            return self.payload(must_stop)
+
+        return Stage(
+            door=self.door,
+            keeper_door=self.door,
+            clock=self.clock,
+            threads=OneAtATime(),
+            book=RecordBook(self.door, self.clock, RECORD, "deploy", "prod"),
+            environ={},
+            interrupted=self.interrupted,
+            interrupt_code=lambda: self.interrupt_code,
+            read_again=read_again,
+            tell=lambda step, text: self.told.append((step, text)),
+            run_payload=run_payload,
+        )
+
+    def deploy(self, **more: Any) -> Result | None:
+        """Run it; None where it was killed."""
+        self.current = Deploy(self.stage(**more), self.plan(), self.own())
+        try:
+            return self.current.run()
+        except KilledError:
+            return None
+
+
+class OneAtATime:
+    """Threads of the unwinding run one after the other; the keeper's does not run at all: time stands still."""
+
+    def start(self, work: Callable[[], None], *, name: str) -> Any:
+        if not name.startswith("release"):
+            return NoThreads().start(work, name=name)
+        with suppress(KilledError):
+            work()
+        return _Ended()
+
+
+class _Ended:
+    def join(self, timeout: float | None = None) -> None:
+        return None
+
+    def is_alive(self) -> bool:
+        return False
