@@ -55,7 +55,7 @@ class ForeignRecovery:
                 case Applied() | Refused(Why.GONE):
                     continue
                 case Refused(Why.GUARD):
-                    raise StoppedError(broken(self._world.door, patch))
+                    raise StoppedError(f"{patch.target.display}: {broken(self._world.door, patch)}")
                 case Refused(why, status, detail):
                     what = f"{patch.target.display} may not be patched ({status}: {detail})"
                     raise StoppedError(what, forbidden=why is Why.FORBIDDEN)

@@ -96,7 +96,10 @@ class Recovery:
                 case Refused(Why.GONE):
                     continue
                 case Refused(Why.GUARD):
-                    raise StoppedError(broken(self._world.door, patch), alive=patch.target == self._lease_ref())
+                    raise StoppedError(
+                        f"{patch.target.display}: {broken(self._world.door, patch)}",
+                        alive=patch.target == self._lease_ref(),
+                    )
                 case Refused(Why.FORBIDDEN, _, detail):
                     raise StoppedError(f"{patch.target.display} may not be patched: {detail}", forbidden=True)
                 case Refused(_, status, detail):
