@@ -8,13 +8,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.discovery import discover_flux
 from fencectl.cluster.kinds import CONFIGMAPS, NODES, ListedKind, record_of
 from fencectl.cluster.pages import METADATA_ONLY, ListQuery, read_list
-from fencectl.cluster.private_kubeconfig import private_kubeconfig, written
+from fencectl.cluster.private_kubeconfig import kubeconfig_of, written
 from fencectl.cluster.read import Reads
 from fencectl.cluster.structs import PageDecoder
 from fencectl.cluster.transport import Transport
@@ -125,9 +124,8 @@ class _Verb:
         if self._options.dry_run:
             self._show.plan(plan)
             return ExitCode.OK
-        path = after.enter_context(
-            written(private_kubeconfig(self._subject.kubeconfig, self._target.context, os.environ, Path.home()))
-        )
+        # NB: of the connection that takes the lease: read again, a kubeconfig may lead to another cluster by now.
+        path = after.enter_context(written(kubeconfig_of(self._subject.connection)))
         begun_at = self._clock.wall()
         stage = Stage(
             door=self._door,

@@ -81,6 +81,9 @@ class Suspender:
         def build(seen: Seen) -> Placed | CannotPlace:
             return place_suspension(seen, self._journal_for(target.rank))
 
+        why = self._must_stop()
+        if why is not None:
+            raise NotDrainedError(f"stopped before {target.ref.display} was suspended: {why}")
         fence = self._fencer.place(FenceKind.SUSPENSION, target.ref, build)
         self._tell(f"suspended {target.ref.display}")
         return fence

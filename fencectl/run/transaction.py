@@ -261,6 +261,9 @@ class Deploy:
         return None
 
     def _write_outcome(self) -> None:
+        if self._result.generation is None:
+            # NB: refused under the lease, before anything was recorded: no deploy of this target began.
+            return
         outcome = (
             "deployed"
             if not self._result.codes
@@ -381,7 +384,8 @@ class Deploy:
         if isinstance(failure, UnresolvedError):
             result.codes.append(ExitCode.STILL_FENCED)
         interrupted = self._note_interrupt()
-        if isinstance(failure, StoppedError) and interrupted:
+        if interrupted and not isinstance(failure, LeaseLostError | UnresolvedError):
+            # NB: whatever ended the step, it was asked to: its own code would hide the interrupt.
             return
         code = failure.exit_code
         result.codes.append(ExitCode.FAILED_PREVIOUS_RUNS if code is ExitCode.UNEXPECTED else code)
