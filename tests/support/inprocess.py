@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from fencectl.cluster.answer import Answer, server_date
 from fencectl.cluster.failures import Kind, NoAnswer, Unreachable, WireError
@@ -107,10 +106,3 @@ class SandboxDoor:
     def _unreachable() -> Unreachable:
         cause = WireError(Kind.TIMEOUT)
         return Unreachable(cause, context="prod", server="http://sandbox", tries=1, elapsed_s=1.0)
-
-
-class NoThreads:
-    """Threads that are never begun: a test renews by hand."""
-
-    def start(self, work: Callable[[], None], *, name: str) -> Any:
-        return threading.Thread(target=lambda: None)
