@@ -151,7 +151,7 @@ def test_every_other_answer_of_github_is_refused_as_unknown_and_says_what_was_an
     assert whole(clean_cluster, before) == fenced
 
 
-def test_nobody_to_ask_is_an_error_before_anything_is_read(clean_cluster: Cluster, fencectl: Recover) -> None:
+def test_case_06_nobody_to_ask_is_an_error_that_names_the_flag_before_anything_is_read(clean_cluster: Cluster, fencectl: Recover) -> None:
     """Neither terminal nor --yes."""
     killed_chain(clean_cluster, duration_s=1)
     done = fencectl("recover")
