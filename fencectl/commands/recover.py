@@ -6,7 +6,7 @@ import os
 import sys
 import termios
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.transport import Transport
@@ -140,12 +140,18 @@ class _Run:
                 _must_be_owned(first.report)
                 self._show.nothing(first.report)
                 return ExitCode.OK
+            # NB: a run that turns up later was not watched.
+            self._wanted = replace(self._wanted, keys=frozenset(block.key for block in blocks))
             if self._options.dry_run:
                 return self._would(first, leases)
             if not any(block.judgement.only_heartbeat for block in blocks):
                 # NB: what the watch cannot change is said at once.
                 self._plans(first)
             look, plans = self._watch(first, leases)
+            if not plans:
+                # Somebody else has released it meanwhile.
+                self._show.nothing(look.report)
+                return ExitCode.OK
             if not self._options.yes:
                 self._ask(look.report, plans)
             return self._recover(look, plans)
@@ -160,7 +166,7 @@ class _Run:
         try:
             return plan_recovery(look.report, look.runs.observation, profile, self._wanted)
         except PersonNeededError as refused:
-            vouch = vouch_hint(look.report, node_verified=self._options.verified_nodes)
+            vouch = vouch_hint(look.report, refused.sentence, verified=self._options.verified_nodes)
             if vouch is None:
                 raise
             raise PersonNeededError(refused.sentence, reason=refused.reason, hint=vouch) from refused

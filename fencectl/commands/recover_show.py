@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fencectl.commands.options import Color, Output
 from fencectl.commands.output import style_of, write
@@ -29,7 +30,8 @@ class Show:
         self._attended = attended
         self._out = style_of(sys.stdout, color)
         self._err = style_of(sys.stderr, color)
-        self._width: int | None = None
+        self._width = 0
+        self._lease_counts = True
         self._told_last: tuple[object, ...] = ()
 
     def _say(self, *lines: str) -> None:
@@ -106,13 +108,16 @@ class Show:
         write(stderr="\n")
 
     def begins(self, plan: RecoveryPlan) -> None:
-        """Note how wide the rows of this recovery are."""
+        """Note how wide the rows of this recovery are, and whether its lease is one of them."""
         self._width = words.widest(plan)
+        self._lease_counts = plan.lease.entry is not None
 
     def told(self, told: Told) -> None:
         """Say one step as it happens: a row at a terminal, a line with its time in a log."""
+        if told.result == "freed" and not self._lease_counts:
+            told = replace(told, order=0)
         if sys.stderr.isatty():
-            self._say(words.step_row(told, width=self._width or 0, style=self._err))
+            self._say(words.step_row(told, width=self._width, style=self._err))
         else:
             self._say(words.step_line(told))
 

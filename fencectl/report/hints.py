@@ -21,6 +21,7 @@ from fencectl.report.words import (
 )
 
 _RESOURCE = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9.-]+)?", re.ASCII)
+_MERGE = "merge the fix or the revert before that is released"
 _REJECTED = (
     "a command that kubectl answers with `the server rejected our request` found its fence changed: stop, run"
 )
@@ -56,11 +57,12 @@ def vouch_command(report: FenceReport, entry: FenceEntry, *, verified: Sequence[
     )
 
 
-def vouch_hint(report: FenceReport, *, node_verified: Sequence[str] = ()) -> str | None:
-    """The hint of a recovery that such a node stopped."""
+def vouch_hint(report: FenceReport, sentence: str, *, verified: Sequence[str] = ()) -> str | None:
+    """The hint of a recovery that such a node stopped; `sentence`: why it stopped."""
     for entry in refused_in(report):
-        command = vouch_command(report, entry, verified=node_verified)
-        if command is not None and entry.refusal is not None:
+        command = vouch_command(report, entry, verified=verified)
+        about_it = sentence.endswith(f" {entry.object.display} cannot be released")
+        if about_it and command is not None and entry.refusal is not None:
             return f"{'; '.join(entry.refusal.advice)}; then vouch for it: {command}"
     return None
 
@@ -89,19 +91,15 @@ def _refused(report: FenceReport, verbs: frozenset[str], commands: bool) -> str 
 def _releasable(report: FenceReport, verbs: frozenset[str], commands: bool) -> str | None:
     if not report.releasable:
         return None
-    go, kept = _in_one_go(report, verbs), _kept(report, verbs)
-    first = f"{go} and leaves what is KEPT; {kept}" if go and kept else go or kept or _unproven(report, verbs)
+    go = _in_one_go(report, verbs)
+    kept = any(entry.kept for entry in report.releasable)
+    first = f"{go} and leaves what is KEPT: {_MERGE}" if go and kept else go or _unproven(report, verbs)
+    if kept and not go:
+        first = f"what is KEPT: {_MERGE}"
     parts = [first] if first else []
     if commands:
         parts.append(f"{_REJECTED} `{fencectl(report, 'fences')}` again")
     return "; ".join(parts) or None
-
-
-def _kept(report: FenceReport, verbs: frozenset[str]) -> str | None:
-    if not any(entry.kept for entry in report.releasable):
-        return None
-    after = f", then `{fencectl(report, 'deploy', '--adopt-kept')}`" if "deploy" in verbs else ""
-    return f"what is KEPT: merge the fix or the revert first{after}"
 
 
 def _in_one_go(report: FenceReport, verbs: frozenset[str]) -> str | None:

@@ -87,6 +87,8 @@ def step(told: Told) -> str:
             return f"{fence} handed back, as it was before"
         case "refused":
             return f"REFUSED {fence}"
+        case "freed" if not told.order:
+            return f"{fence} free again"
         case "already":
             return f"already released {fence} ({shown(told.detail)})"
         case _:
@@ -157,7 +159,7 @@ def heartbeat_lines(report: FenceReport, plans: Sequence[RecoveryPlan], window_s
         facts = [fact for fact in plan.block.judgement.evidence if fact.source is Source.HEARTBEAT]
         answer = visible(cut(facts[0].answer)) if facts else "none"
         if not answer.startswith("watched "):
-            answer = f"watched for {age_text(window_s)}: nothing has changed ({answer})"
+            answer = f"watched for {age_text(window_s)}: nothing has changed"
         who = f"{run_of(plan.block)}: " if len(whose) > 1 else ""
         lines += wrap(f"{who}{answer}", first=f"  {'heartbeat':<11}", rest=" " * 13)
     return lines
