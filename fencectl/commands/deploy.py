@@ -19,7 +19,7 @@ from fencectl.cluster.structs import PageDecoder
 from fencectl.cluster.transport import Transport
 from fencectl.commands.common import NOTHING, TargetSettings, resolve
 from fencectl.commands.deploy_show import Show
-from fencectl.commands.options import DeployOptions
+from fencectl.commands.options import DeployOptions, Output
 from fencectl.commands.reading import Look, Subject, subjects
 from fencectl.commands.signals import Signals
 from fencectl.core.deploy import DeployPlan, HeldError, only_live, why_not
@@ -151,7 +151,10 @@ class _Verb:
         timeout_s: float,
         must_stop: Callable[[], str | None],
     ) -> Ended:
-        return Payload(command, environ=environ, clock=self._clock).wait(timeout_s=timeout_s, must_stop=must_stop)
+        # NB: with JSON lines stdout is ours alone, or what the command prints would break them.
+        stdout = sys.stderr if self._options.output is Output.JSON else None
+        payload = Payload(command, environ=environ, clock=self._clock, stdout=stdout)
+        return payload.wait(timeout_s=timeout_s, must_stop=must_stop)
 
     # (1)
 

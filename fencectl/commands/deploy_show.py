@@ -18,6 +18,7 @@ from fencectl.core.errors import ExitCode
 from fencectl.core.report import FenceReport
 from fencectl.core.times import age_text, second_time
 from fencectl.core.verbs import VERBS
+from fencectl.evidence.redact import redact_command
 from fencectl.report.escape import cut, visible, workflow_data, workflow_property
 from fencectl.report.text import overview
 from fencectl.report.words import count
@@ -75,8 +76,11 @@ class Show:
             added = " (it applies one of the others)" if ref in plan.added else ""
             lines.append(f"   4  suspend {visible(ref.display)}{added}")
         lines += [f"   6  fence {visible(ref.display)}" for ref in plan.nodes]
-        lines += [f"   8  run {shown(' '.join(plan.command))}", "  10  release all of it in reverse order"]
-        write(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
+        lines += [
+            f"   8  run {shown(redact_command(plan.command, os.environ))}",
+            "  10  release all of it in reverse order",
+        ]
+        _write(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
         self._say("nothing was changed")
 
     def held(self, report: FenceReport, code: ExitCode) -> None:
@@ -108,7 +112,7 @@ class Show:
             self._event(self._as_data(plan, result))
         else:
             self._say(*lines)
-        _github(code, [shown(line) for line in lines], self._label)
+        self._github(code, [shown(line) for line in lines])
 
     def _good(self, result: Result, took: str) -> list[str]:
         return [
@@ -167,25 +171,53 @@ class Show:
             "unresolved": result.unresolved,
         }
 
+    def _github(self, code: ExitCode, lines: Sequence[str]) -> None:
+        """In GitHub Actions: an output, a summary, and an annotation where it failed."""
+        if os.environ.get("GITHUB_ACTIONS") != "true":
+            return
+        self._append("GITHUB_OUTPUT", f"outcome={code.name.lower()}\n")
+        self._append("GITHUB_STEP_SUMMARY", "".join(f"    {line}\n" for line in lines) + "\n")
+        if code is not ExitCode.OK:
+            title = workflow_property(f"{self._label}: deploy ended with {code.value}")
+            _write(stderr=f"::error title={title}::{workflow_data(chr(10).join(lines))}\n")
+
+    def _append(self, variable: str, text: str) -> None:
+        path = os.environ.get(variable)
+        if not path:
+            return
+        try:
+            with Path(path).open("a", encoding="utf-8") as file:
+                file.write(text)
+        except (OSError, ValueError) as failure:
+            # NB: the deploy has ended as it has; that a file of the runner takes nothing changes no result.
+            self.warn(f"{variable} could not be written ({failure})")
+
     @staticmethod
     def _event(event: dict[str, object]) -> None:
-        write(stdout=json.dumps(event, ensure_ascii=True) + "\n")
+        _write(stdout=json.dumps(event, ensure_ascii=True) + "\n")
 
     def _say(self, *lines: str) -> None:
-        write(stderr="".join(f"{self._err.spelled(line)}\n" for line in lines))
+        _write(stderr="".join(f"{self._err.spelled(line)}\n" for line in lines))
 
 
-def _github(code: ExitCode, lines: Sequence[str], label: str) -> None:
-    """In GitHub Actions: an output, a summary, and an annotation where it failed."""
-    if os.environ.get("GITHUB_ACTIONS") != "true":
-        return
-    output, summary = os.environ.get("GITHUB_OUTPUT"), os.environ.get("GITHUB_STEP_SUMMARY")
-    if output:
-        with Path(output).open("a", encoding="utf-8") as file:
-            file.write(f"outcome={code.name.lower()}\n")
-    if summary:
-        with Path(summary).open("a", encoding="utf-8") as file:
-            file.write("".join(f"    {line}\n" for line in lines) + "\n")
-    if code is not ExitCode.OK:
-        title = workflow_property(f"{label}: deploy ended with {code.value}")
-        write(stderr=f"::error title={title}::{workflow_data(chr(10).join(lines))}\n")
+def _write(*, stdout: str = "", stderr: str = "") -> None:
+    """
+    Write what can be written.
+
+    NB: a reader that has left must neither end a deploy nor its unwinding: the exit code still tells.
+    """
+    try:
+        write(stdout=stdout)
+    except OSError:
+        _give_up_on(1)
+    try:
+        write(stderr=stderr)
+    except OSError:
+        _give_up_on(2)
+
+
+def _give_up_on(number: int) -> None:
+    """Lead a stream that nobody reads to nowhere, or what is in its buffer fails again when the interpreter ends."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, number)
+    os.close(null)

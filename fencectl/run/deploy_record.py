@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -25,7 +24,7 @@ class DeployRecord:
     clock: Clock
     holder: str
     begun_at: datetime
-    command: Sequence[str]
+    command: str
     generation: int | None = None
 
     def last_token(self) -> int:
@@ -53,7 +52,7 @@ class DeployRecord:
             "token": token,
             "phase": phase,
             "startedAt": second_time(self.begun_at),
-            "command": list(self.command),
+            "command": self.command,
         }
         if outcome is not None:
             value |= {"outcome": outcome, "step": step, "endedAt": second_time(self.clock.wall())}

@@ -33,6 +33,7 @@ from fencectl.core.lease import LeaseTerms, free_own_lease
 from fencectl.core.marks import read_mark
 from fencectl.core.refs import dig
 from fencectl.core.report import FenceKind
+from fencectl.evidence.redact import redact_command
 from fencectl.run.deploy_record import DeployRecord
 from fencectl.run.fencing import Fence, Fencer, Ledger, UnresolvedError
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
@@ -118,7 +119,11 @@ class Deploy:
         self._seq = 0
         self._checked_s = 0.0
         self._story = DeployRecord(
-            stage.book, stage.clock, holder=own.holder, begun_at=own.at, command=plan.command
+            stage.book,
+            stage.clock,
+            holder=own.holder,
+            begun_at=own.at,
+            command=redact_command(plan.command, stage.environ),
         )
         self._lost: LeaseLostError | None = None
 

@@ -1,0 +1,251 @@
+"""
+`fencectl deploy` as a process of its own: started, waited for, signalled; and what it has fenced.
+
+The child of a deploy is a script that writes a file when it runs, and ends when another file is there: so a test
+knows where the deploy stands without counting seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from tests.support.clusters import Cluster, make_kustomization, make_node, path_of
+from tests.support.fencing import LEASE_PARENT, essence, state
+from tests.support.program import TIMEOUT_S, Ran, environment, run_program
+
+IMPATIENT = "tests.support.impatient"
+HASTY = "tests.support.hasty"
+LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/flux-system/leases/fencectl-deploy"
+RECORD_PATH = "/api/v1/namespaces/flux-system/configmaps/fencectl-deploy-record"
+FENCES = ("--suspend", "kustomization/flux-system/infrastructure", "--node", "worker-2", "--node", "worker-3")
+POLL_S = 0.02
+
+
+def wait_until(true: Callable[[], Any], what: str, *, timeout_s: float = TIMEOUT_S) -> Any:
+    """Wait for a condition, and give what it gave; `what` is said when it never comes."""
+    end_s = time.monotonic() + timeout_s
+    while not (found := true()):
+        assert time.monotonic() < end_s, f"never: {what}"
+        time.sleep(POLL_S)
+    return found
+
+
+@dataclass(slots=True)
+class Running:
+    """A deploy that runs. Its output goes to files, so that it can be read while it runs."""
+
+    process: subprocess.Popen[bytes]
+    out: Path
+    err: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def said(self) -> str:
+        return self.err.read_text(errors="replace")
+
+    def wait_for(self, text: str) -> None:
+        """Wait until it says this."""
+
+        def found() -> bool:
+            assert self.process.poll() is None or text in self.said, f"ended without {text!r}:\n{self.said}"
+            return text in self.said
+
+        wait_until(found, f"{text!r} in\n{self.said}")
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(TIMEOUT_S)
+
+    def ended(self, *, timeout_s: float = TIMEOUT_S) -> Ran:
+        """Wait for its end."""
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"it never ended:\n{self.said}") from None
+        return Ran(code, self.out.read_text(errors="replace"), self.said)
+
+
+@dataclass(slots=True)
+class Child:
+    """What a deploy runs: it says `began`, and ends with `code` once it may."""
+
+    folder: Path
+    code: int = 0
+    script: str = ""
+
+    @property
+    def began(self) -> Path:
+        return self.folder / "child-began"
+
+    @property
+    def may_end(self) -> Path:
+        return self.folder / "child-may-end"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        began, may_end = shlex.quote(str(self.began)), shlex.quote(str(self.may_end))
+        wait = f"while [ ! -e {may_end} ]; do sleep 0.05; done"
+        return (
+            "sh",
+            "-c",
+            f"{self.script}\necho $$ > {began}.new; mv {began}.new {began}; {wait}; exit {self.code}",
+        )
+
+    def wait_begun(self, running: Running) -> int:
+        """Wait until it runs; its pid."""
+
+        def begun() -> bool:
+            there = self.began.exists()
+            assert there or running.process.poll() is None, f"ended before its command ran:\n{running.said}"
+            return there
+
+        wait_until(begun, "the command began")
+        return int(self.began.read_text())
+
+    def let_end(self) -> None:
+        self.may_end.touch()
+
+
+@dataclass(slots=True)
+class DeployScene:
+    """A cluster with a parent and its child, two nodes (one cordoned by somebody else), and deploys that fence it."""
+
+    cluster: Cluster
+    folder: Path
+    before: dict[str, Any]
+    started: list[Running]
+    env: dict[str, str]
+
+    @classmethod
+    def on(cls, cluster: Cluster, folder: Path) -> DeployScene:
+        if cluster.name == "sandbox":
+            cluster.sandbox.flux.automatic()
+        objects = [
+            make_kustomization(cluster, "flux-system"),
+            make_kustomization(cluster, "infrastructure", applied_by=LEASE_PARENT),
+            make_node(cluster, "worker-2"),
+            make_node(cluster, "worker-3", unschedulable=True),
+        ]
+        before = {path_of(obj): essence(cluster.get(path_of(obj))) for obj in objects}
+        return cls(cluster, folder, before, [], {})
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.cluster.kubeconfig_file(context="prod")
+
+    @property
+    def fences(self) -> tuple[str, ...]:
+        """Options that fence all of it; without a controller there is no drain proof."""
+        return FENCES if self.cluster.name == "sandbox" else (*FENCES, "--drain-timeout", "0s")
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """What a deploy runs with: the real kubectl is on the path, its temporary files go to a folder of ours."""
+        temporary = self.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        path = self.cluster.kubectl_environment()["PATH"]
+        return environment(self.kubeconfig, PATH=path, TMPDIR=str(temporary), **self.env | more)
+
+    def start(
+        self,
+        *arguments: str,
+        command: Sequence[str] = (),
+        module: str = "fencectl",
+        env: Mapping[str, str] | None = None,
+        shell: str | None = None,
+        stdout: int | IO[bytes] | None = None,
+        stderr: int | IO[bytes] | None = None,
+    ) -> Running:
+        """
+        Start a deploy of this command.
+
+        `shell`: a script for bash in which `DEPLOY` stands for it, as a step's `run:` would.
+        """
+        number = len(self.started)
+        out, err = self.folder / f"out-{number}", self.folder / f"err-{number}"
+        line = [sys.executable, "-m", module, "deploy", *arguments, "--", *(command or ("true",))]
+        if shell is not None:
+            line = ["bash", "-e", "-c", shell.replace("DEPLOY", shlex.join(line))]
+        with out.open("wb") as out_file, err.open("wb") as err_file:
+            process = subprocess.Popen(
+                line,
+                stdin=subprocess.DEVNULL,
+                stdout=out_file if stdout is None else stdout,
+                stderr=err_file if stderr is None else stderr,
+                cwd=self.folder,
+                env=self.environment(**(env or {})),
+                start_new_session=True,
+            )
+        running = Running(process, out, err)
+        self.started.append(running)
+        return running
+
+    def deploy(self, *arguments: str, **more: Any) -> Ran:
+        """Run one to its end."""
+        return self.start(*arguments, **more).ended()
+
+    def run(self, *arguments: str, module: str = IMPATIENT, env: Mapping[str, str] | None = None) -> Ran:
+        """Run another verb."""
+        return run_program(
+            *arguments, kubeconfig=self.kubeconfig, cwd=self.folder, module=module, env=self.env | dict(env or {})
+        )
+
+    def now(self) -> dict[str, Any]:
+        """What everything that was there before says now."""
+        return state(self.cluster, *self.before)
+
+    def lease(self) -> Any:
+        return self.cluster.get(LEASE_PATH)["spec"]
+
+    def record(self, generation: int = 1) -> Any:
+        import json
+
+        return json.loads(self.cluster.get(RECORD_PATH)["data"][f"record-{generation}"])
+
+    def assert_free(self, token: int = 1) -> None:
+        """Nothing is fenced: everything is as it was before, the lease is free."""
+        assert self.now() == self.before
+        assert (self.lease()["holderIdentity"], self.lease()["leaseTransitions"]) == ("", token)
+
+    def end(self) -> None:
+        """End what a failed test has left running, each by its own pid."""
+        for running in self.started:
+            if running.process.poll() is None:
+                running.kill()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there, and is no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def processes_of(environ_value: str) -> list[int]:
+    """Processes whose environment holds this text."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            try:
+                if environ_value.encode() in (entry / "environ").read_bytes() and alive(int(entry.name)):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
