@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fencectl.cluster.write import send
-from fencectl.core.answers import Applied, Refused, Unknown, Why
+from fencectl.core.answers import Answer, Applied, Refused, Unknown, Why
 from fencectl.core.errors import NotReadableError
 from fencectl.core.outcome import Outcome, Told
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.recovery import RecoveryPlan
-from fencectl.core.refs import ObjectRef, dig
-from fencectl.core.report import FenceEntry
+from fencectl.core.refs import ObjectRef, Seen, dig
+from fencectl.core.report import FenceEntry, FenceKind
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, World, broken, read
 
 
@@ -27,6 +27,7 @@ class ForeignRecovery:
         self._world = world
         self._plan = plan
         self._outcome = Outcome()
+        self._baseline: Seen | None = None
 
     def run(self) -> Outcome:
         """Do all of it; never raises for what a cluster answers."""
@@ -45,48 +46,80 @@ class ForeignRecovery:
         except StoppedError as stopped:
             self._outcome.stopped = stopped.sentence
             self._outcome.alive, self._outcome.forbidden = stopped.alive, stopped.forbidden
+            self._outcome.unread = stopped.unread
         except NotReadableError as failure:
-            self._outcome.stopped = failure.reason or failure.sentence
+            self._outcome.stopped = f"{failure.sentence}: {failure.reason}" if failure.reason else failure.sentence
+            self._outcome.unread = True
         return self._outcome
 
-    def _rehearse(self, entries: Sequence[FenceEntry]) -> None:
-        for patch in [entry.release.patch for entry in entries if entry.release is not None]:
-            match send(self._world.door, patch, dry_run=True, deadline_s=WRITE_S):
-                case Applied() | Refused(Why.GONE):
-                    continue
-                case Refused(Why.GUARD):
-                    raise StoppedError(f"{patch.target.display}: {broken(self._world.door, patch)}")
-                case Refused(why, status, detail):
-                    what = f"{patch.target.display} may not be patched ({status}: {detail})"
-                    raise StoppedError(what, forbidden=why is Why.FORBIDDEN)
-                case Unknown(detail):
-                    raise StoppedError(f"{patch.target.display}: {detail}")
-
     def _release_all(self, entries: Sequence[FenceEntry]) -> None:
+        self._baseline = self._observed()
         for number, entry in enumerate(entries, 1):
-            self._must_go_on()
             if entry.release is not None:
                 self._release(entry, entry.release.patch, number)
             self._outcome.left.pop(0)
 
-    def _must_go_on(self) -> None:
-        """Nobody asked to stop, and the lease stands as still as when it was watched."""
+    def _rehearse(self, entries: Sequence[FenceEntry]) -> None:
+        for entry in entries:
+            if entry.release is None:
+                continue
+            patch = entry.release.patch
+            match self._tried(patch):
+                case Applied() | Refused(Why.GONE):
+                    continue
+                case Refused(Why.GUARD):
+                    sentence = f"{patch.target.display}: {broken(self._world.door, patch)}"
+                    raise StoppedError(sentence, alive=entry.kind is FenceKind.LEASE)
+                case Refused(why, status, detail):
+                    what = f"{patch.target.display} may not be patched ({status}: {detail})"
+                    raise StoppedError(what, forbidden=why is Why.FORBIDDEN, unread=why is Why.BUSY)
+                case Unknown(detail):
+                    raise StoppedError(f"{patch.target.display}: {detail}", unread=True)
+
+    def _tried(self, patch: GuardedPatch) -> Answer:
+        for _ in range(TRIES):
+            self._must_not_be_interrupted()
+            answer = send(self._world.door, patch, dry_run=True, deadline_s=WRITE_S)
+            if isinstance(answer, Applied) or (isinstance(answer, Refused) and answer.why is not Why.BUSY):
+                break
+            self._world.clock.wait(self._world.stop, PAUSE_S)
+        return answer
+
+    def _must_not_be_interrupted(self) -> None:
         if self._world.stop.is_set():
             raise StoppedError("interrupted: what is left stays fenced")
+
+    def _observed(self) -> Seen | None:
+        """Give the lease as it has to stay: as it was watched, or free where another recovery has freed it."""
+        if not self._plan.lease.freed_before:
+            return self._plan.lease.seen
+        now = self._read_lease()
+        holder = None if now is None else dig(now.raw, "spec", "holderIdentity")
+        if holder:
+            raise StoppedError(f"`{holder}` has taken the lease meanwhile", alive=True)
+        return now
+
+    def _read_lease(self) -> Seen | None:
         target = self._plan.lease
-        if target.seen is None:
-            return
         ref = ObjectRef("coordination.k8s.io/v1", "Lease", "leases", target.namespace, target.name, "")
-        now = read(self._world.door, ref)
-        before = target.seen.raw
+        return read(self._world.door, ref)
+
+    def _must_stand_still(self) -> None:
+        """Nobody asked to stop, and the lease stands as still as when it was watched."""
+        self._must_not_be_interrupted()
+        target, now = self._plan.lease, self._read_lease()
         for field in ("holderIdentity", "renewTime"):
-            was = dig(before, "spec", field)
-            found = dig(now.raw, "spec", field) if now is not None else None
+            was, found = (None if one is None else dig(one.raw, "spec", field) for one in (self._baseline, now))
             if found != was:
-                raise StoppedError(f"{ref.display}: {field} changed since it was watched", alive=bool(found))
+                where = f"lease/{target.namespace}/{target.name}"
+                raise StoppedError(f"{where}: {field} changed since it was watched", alive=bool(found))
 
     def _release(self, entry: FenceEntry, patch: GuardedPatch, number: int) -> None:
+        unknown = False
         for _ in range(TRIES):
+            # NB: a freeing whose answer was lost has changed the lease itself; its own guards say the same.
+            if not (unknown and entry.kind is FenceKind.LEASE):
+                self._must_stand_still()
             match send(self._world.door, patch, deadline_s=WRITE_S):
                 case Applied():
                     self._done("released", number, entry, entry.after or "released")
@@ -94,13 +127,17 @@ class ForeignRecovery:
                 case Refused(Why.GONE):
                     self._done("already", number, entry, "gone")
                     return
-                case Refused(Why.BUSY) | Unknown():
+                case Refused(Why.BUSY):
+                    self._world.clock.wait(self._world.stop, PAUSE_S)
+                case Unknown():
+                    unknown = self._outcome.unresolved = True
                     self._world.clock.wait(self._world.stop, PAUSE_S)
                 case Refused(Why.GUARD):
                     if self._is_lifted(entry):
                         # NB: the answer to an earlier try was lost, or somebody else was faster.
-                        self._done("already", number, entry, "lifted already")
+                        self._done("released" if unknown else "already", number, entry, "lifted already")
                         return
+                    self._outcome.unresolved = False
                     self._refuse(number, entry, broken(self._world.door, patch))
                 case Refused(_, status, detail):
                     self._refuse(number, entry, f"the API server refuses ({status}: {detail})")
@@ -118,7 +155,8 @@ class ForeignRecovery:
         return all(dig(seen.raw, *_keys(path)) is None for path in marks)
 
     def _done(self, result: str, number: int, entry: FenceEntry, detail: str) -> None:
-        self._outcome.wrote = True
+        self._outcome.wrote = self._outcome.wrote or result == "released"
+        self._outcome.unresolved = False
         self._outcome.released += 1
         self._tell(result, number, entry, detail)
 

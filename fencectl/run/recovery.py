@@ -16,32 +16,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
+from typing import NoReturn
 
-from fencectl.cluster.write import create, send
+from fencectl.cluster.write import send
 from fencectl.core.answers import Answer, Applied, Refused, Unknown, Why
 from fencectl.core.errors import NotReadableError
 from fencectl.core.found import Found
-from fencectl.core.journal import Journal, Phase, parse_journal
-from fencectl.core.lease import (
-    LeaseTerms,
-    acquire_lease,
-    free_own_lease,
-    hand_back_lease,
-    new_lease,
-    take_over_lease,
-)
+from fencectl.core.journal import MAX_LENGTH, Journal, Phase, parse_journal
+from fencectl.core.lease import LeaseTerms
 from fencectl.core.marks_reader import Vouched, read_object
 from fencectl.core.outcome import Outcome, Told
 from fencectl.core.patches import GuardedPatch
-from fencectl.core.placements import CannotPlace
+from fencectl.core.plan import excluded_children, plan as plan_releases
 from fencectl.core.profiles import JOURNAL
 from fencectl.core.recovery import RecoveryPlan
-from fencectl.core.refs import ObjectRef, Seen, annotations_of, dig
-from fencectl.core.report import FenceEntry
-from fencectl.run.keeper import Keeper, LeaseLostError
+from fencectl.core.refs import Seen, annotations_of, dig
+from fencectl.core.report import FenceEntry, FenceKind
+from fencectl.run.keeper import LeaseLostError
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, World, broken, read
+from fencectl.run.takeover import LeaseStolenError, TakenLease
 
 LEASE_DURATION_S = 30
 # How often everything is listed again before the lease is freed.
@@ -57,16 +50,18 @@ class Recovery:
         self._journal = journal
         self._vouched = vouched
         self._outcome = Outcome()
-        self._before: Seen | None = plan.lease.seen
-        self._taken: Seen | None = None
-        self._keeper: Keeper | None = None
+        self._lease = TakenLease(world, plan.lease, terms=self._terms)
+        self._told = 0
 
     def run(self) -> Outcome:
         """Do all of it; never raises for what a cluster answers."""
+        if not self._plan.total:
+            return self._outcome
+        self._outcome.left = [*(_name(entry) for entry in self._plan.going), *self._lease_left()]
         return self._until_stopped(
             self._rehearse,  # (0)
             self._take_lease,  # (1)
-            lambda: self._release_all(list(self._plan.going)),  # (2)
+            lambda: self._release_all(self._plan.going),  # (2)
             self._sweep,  # (3)
             self._free_lease,  # (4)
         )
@@ -80,41 +75,48 @@ class Recovery:
             for step in steps:
                 step()
         except StoppedError as stopped:
-            self._stop(stopped.sentence, alive=stopped.alive, forbidden=stopped.forbidden)
+            self._outcome.alive, self._outcome.forbidden = stopped.alive, stopped.forbidden
+            self._outcome.unread = stopped.unread
+            self._stop(stopped.sentence, stolen=isinstance(stopped, LeaseStolenError))
         except (NotReadableError, LeaseLostError) as failure:
+            self._outcome.unread = isinstance(failure, NotReadableError)
             self._stop(f"{failure.sentence}: {failure.reason}" if failure.reason else failure.sentence)
         return self._outcome
 
     # (0)
 
     def _rehearse(self) -> None:
-        for patch in (*(entry.release.patch for entry in self._plan.going if entry.release), *self._lease_patch()):
-            answer = send(self._world.door, patch, dry_run=True, deadline_s=WRITE_S)
-            match answer:
-                case Applied():
-                    continue
-                case Refused(Why.GONE):
+        lease = self._lease.rehearsal()
+        for patch in (*(entry.release.patch for entry in self._plan.going if entry.release), *lease):
+            match self._tried(patch):
+                case Applied() | Refused(Why.GONE):
                     continue
                 case Refused(Why.GUARD):
-                    raise StoppedError(
-                        f"{patch.target.display}: {broken(self._world.door, patch)}",
-                        alive=patch.target == self._lease_ref(),
-                    )
+                    sentence = f"{patch.target.display}: {broken(self._world.door, patch)}"
+                    raise StoppedError(sentence, alive=patch in lease)
                 case Refused(Why.FORBIDDEN, _, detail):
                     raise StoppedError(f"{patch.target.display} may not be patched: {detail}", forbidden=True)
-                case Refused(_, status, detail):
-                    raise StoppedError(f"{patch.target.display}: the API server refuses ({status}: {detail})")
+                case Refused(why, status, detail):
+                    sentence = f"{patch.target.display}: the API server refuses ({status}: {detail})"
+                    raise StoppedError(sentence, unread=why is Why.BUSY)
                 case Unknown(detail):
-                    raise StoppedError(f"{patch.target.display}: {detail}")
+                    raise StoppedError(f"{patch.target.display}: {detail}", unread=True)
 
-    def _lease_patch(self) -> tuple[GuardedPatch, ...]:
-        before = self._before
-        if before is None or self._plan.lease.dead_holder is None:
-            return ()
-        return (take_over_lease(before, self._terms()).patch,)
+    def _tried(self, patch: GuardedPatch) -> Answer:
+        """Try a patch without storing it, again where nobody answered: that changes nothing however often."""
+        for tries_left in reversed(range(TRIES)):
+            self._must_not_be_interrupted()
+            answer = send(self._world.door, patch, dry_run=True, deadline_s=WRITE_S)
+            if not tries_left or not isinstance(answer, Unknown | Refused):
+                break
+            if isinstance(answer, Refused) and answer.why is not Why.BUSY:
+                break
+            self._world.clock.wait(self._world.stop, PAUSE_S)
+        return answer
 
-    def _lease_ref(self) -> ObjectRef | None:
-        return self._before.ref if self._before is not None else None
+    def _must_not_be_interrupted(self) -> None:
+        if self._world.stop.is_set():
+            raise StoppedError("interrupted: what is left stays fenced")
 
     # (1)
 
@@ -122,201 +124,142 @@ class Recovery:
         return LeaseTerms(self._journal.holder, LEASE_DURATION_S, self._world.clock.wall(), self._journal)
 
     def _take_lease(self) -> None:
-        target, clock = self._plan.lease, self._world.clock
-        if target.dead_holder is None:
-            # NB: it may have been freed, or made, since it was observed.
-            self._before = self._read_lease()
-        before = self._before
-        sent_s, sent_at = clock.monotonic_s(), clock.wall()
-        for _ in range(TRIES):
-            answer = self._send_taking(before)
-            match answer:
-                case Applied(raw):
-                    self._adopt(raw, sent_s, sent_at)
-                    return
-                case Unknown():
-                    # A lost answer is read back; our identity is nobody else's.
-                    found = self._read_lease()
-                    if found is not None and dig(found.raw, "spec", "holderIdentity") == self._journal.holder:
-                        self._adopt(found.raw, sent_s, sent_at)
-                        return
-                case Refused(Why.FORBIDDEN, _, detail):
-                    raise StoppedError(f"the lease may not be taken over: {detail}", forbidden=True)
-                case Refused(_, status, detail):
-                    self._explain_not_taken(status, detail)
-        raise StoppedError("nobody can say whether the lease was taken over: the API server gives no answer")
-
-    def _send_taking(self, before: Seen | None) -> Answer:
-        target = self._plan.lease
-        if before is None:
-            collection = f"/apis/coordination.k8s.io/v1/namespaces/{target.namespace}/leases"
-            body = new_lease(target.namespace, target.name, self._terms())
-            return create(self._world.door, collection, body, deadline_s=WRITE_S)
-        if target.dead_holder is not None:
-            return send(self._world.door, take_over_lease(before, self._terms()).patch, deadline_s=WRITE_S)
-        placed = acquire_lease(before, self._terms())
-        if isinstance(placed, CannotPlace):
-            raise StoppedError(f"the lease was taken meanwhile: {placed.why}", alive=True)
-        return send(self._world.door, placed.patch, deadline_s=WRITE_S)
-
-    def _explain_not_taken(self, status: int, detail: str) -> None:
-        found = self._read_lease()
-        holder = dig(found.raw, "spec", "holderIdentity") if found is not None else None
-        if found is not None and holder == self._plan.lease.dead_holder is not None:
-            raise StoppedError("its lease moved while it was taken over: it is alive", alive=True)
-        if holder:
-            raise StoppedError(f"`{holder}` has taken the lease meanwhile", alive=True)
-        raise StoppedError(f"the lease could not be taken ({status}: {detail})")
-
-    def _adopt(self, raw: Any, sent_s: float, sent_at: datetime) -> None:
-        target = self._plan.lease
-        uid = str(dig(raw, "metadata", "uid"))
-        ref = ObjectRef("coordination.k8s.io/v1", "Lease", "leases", target.namespace, target.name, uid)
-        self._taken = Seen(ref, raw)
-        self._keeper = Keeper(
-            self._world.keeper_door,
-            self._world.clock,
-            self._taken,
-            holder=self._journal.holder,
-            duration_s=LEASE_DURATION_S,
-            sent_s=sent_s,
-            sent_at=sent_at,
-        )
-        self._keeper.start(self._world.threads)
+        self._lease.take(duration_s=LEASE_DURATION_S)
         self._outcome.wrote = True
         self._outcome.lease = "taken"
         whom = self._plan.lease.dead_holder
-        self._tell("taken", 0, ref.display, f"taken over from {whom}" if whom else "taken")
-
-    def _read_lease(self) -> Seen | None:
-        target = self._plan.lease
-        ref = ObjectRef("coordination.k8s.io/v1", "Lease", "leases", target.namespace, target.name, "")
-        return read(self._world.door, ref)
-
-    # (2)
-
-    def _release_all(self, entries: Sequence[FenceEntry | Found]) -> None:
-        waiting = [_name(entry) for entry in entries]
-        self._outcome.left = [*waiting, *self._lease_left()]
-        for number, entry in enumerate(entries, 1):
-            if self._world.stop.is_set():
-                raise StoppedError("interrupted: what is left stays fenced")
-            self._release(entry, number)
-            self._outcome.left.pop(0)
+        self._tell("taken", 0, self._lease.ref.display, f"taken over from {whom}" if whom else "taken")
 
     def _lease_left(self) -> list[str]:
         return [self._plan.lease.entry.object.display] if self._plan.lease.entry is not None else []
 
+    # (2)
+
+    def _release_all(self, entries: Sequence[FenceEntry | Found]) -> None:
+        self._outcome.left = [*(_name(entry) for entry in entries), self._lease.ref.display]
+        for entry in entries:
+            self._must_not_be_interrupted()
+            self._told += 1
+            self._release(entry, self._told)
+            self._outcome.left.pop(0)
+
     def _release(self, entry: FenceEntry | Found, number: int) -> None:
         ref = entry.object if isinstance(entry, FenceEntry) else entry.ref
+        sent = False
         for _ in range(TRIES):
             seen = read(self._world.door, ref)
-            found = None if seen is None else self._ours(seen)
+            found = None if seen is None else self._ours(seen, number)
             if found is None:
-                how = "gone" if seen is None else "lifted by somebody else meanwhile"
                 self._outcome.released += 1
-                self._tell("already", number, ref.display, how)
+                if sent:
+                    self._tell("released", number, ref.display, "its answer was lost")
+                else:
+                    how = "gone" if seen is None else "lifted by somebody else meanwhile"
+                    self._tell("already", number, ref.display, how)
                 return
-            if found.release is None:
-                why = found.refusal.why if found.refusal else "it cannot be released"
-                self._refuse(number, ref.display, why)
-            elif self._send_release(found, found.release.patch, number):
+            patch = self._patch_of(found, entry, number)
+            answer = self._send_release(found, patch, number)
+            if isinstance(answer, Applied):
                 return
+            sent = sent or isinstance(answer, Unknown)
             self._world.clock.wait(self._world.stop, PAUSE_S)
         self._refuse(number, ref.display, "nobody can say whether it was released: the API server gives no answer")
 
-    def _send_release(self, found: Found, patch: GuardedPatch, number: int) -> bool:
-        """Whether it is settled; False: read again and send again."""
-        if self._keeper is not None:
-            self._keeper.must_hold(WRITE_S)
-        match send(self._world.door, patch, deadline_s=WRITE_S):
+    def _patch_of(self, found: Found, planned: FenceEntry | Found, number: int) -> GuardedPatch:
+        fence = found.ref.display
+        if found.release is None:
+            self._refuse(number, fence, found.refusal.why if found.refusal else "it cannot be released")
+        if found.kept_because is not None:
+            self._refuse(number, fence, f"it was KEPT on purpose meanwhile: {found.kept_because}")
+        if found.kind is FenceKind.LEASE and _beats(found.seen.raw) != _beats(_raw(planned)):
+            # NB: a fresh read would bring the fresh heartbeat into the guard, and free the lease of a living run.
+            self._outcome.alive = True
+            self._refuse(number, fence, "its heartbeat moved since it was watched: its holder is alive")
+        return found.release.patch
+
+    def _send_release(self, found: Found, patch: GuardedPatch, number: int) -> Answer:
+        self._lease.must_hold()
+        answer = send(self._world.door, patch, deadline_s=WRITE_S)
+        match answer:
             case Applied():
-                self._outcome.wrote = True
                 self._outcome.released += 1
                 self._tell("released", number, found.ref.display, found.after or "released")
-                return True
-            case Refused(Why.GONE) | Unknown() | Refused(Why.BUSY):
-                return False
+            case Unknown() | Refused(Why.GONE | Why.BUSY):
+                pass
             case Refused(Why.GUARD):
                 self._refuse(number, found.ref.display, broken(self._world.door, patch))
             case Refused(_, status, detail):
                 self._refuse(number, found.ref.display, f"the API server refuses ({status}: {detail})")
-        return False
+        return answer
 
-    def _ours(self, seen: Seen) -> Found | None:
+    def _ours(self, seen: Seen, number: int) -> Found | None:
         """The fence of the dead run on this object, if it is still there."""
         found = read_object(seen, now=self._world.clock.wall(), vouched=self._vouched)
-        return found if isinstance(found, Found) and found.group == self._plan.key else None
+        if not isinstance(found, Found):
+            return None
+        if found.group is None:
+            why = found.refusal.why if found.refusal is not None else "its mark names no holder any more"
+            self._refuse(number, seen.ref.display, why)
+        return found if found.group in self._plan.keys else None
 
-    def _refuse(self, number: int, fence: str, why: str) -> None:
+    def _refuse(self, number: int, fence: str, why: str) -> NoReturn:
         self._tell("refused", number, fence, why)
-        raise StoppedError(why)
+        raise StoppedError(why, alive=self._outcome.alive)
 
     # (3)
 
     def _sweep(self) -> None:
         for _ in range(SWEEPS):
-            left = [f for f in self._world.sweep(self._plan.key) if f.kept_because is None]
-            mine = [f for f in left if f.ref != (self._taken.ref if self._taken else None)]
-            if not mine:
+            found = self._world.sweep(self._plan.key)
+            left = [one for one in found if one.ref != self._lease.ref]
+            steps = plan_releases(left, overall=None, excluded=excluded_children(left), first=1)
+            going = [step for step in steps if step.found.kept_because is None]
+            if not going:
                 return
-            self._release_all(mine)
+            self._outcome.late += len(going)
+            self._outcome.left = [*(step.found.ref.display for step in going), self._lease.ref.display]
+            stuck = next((step for step in going if step.refusal is not None), None)
+            if stuck is not None and stuck.refusal is not None:
+                self._refuse(self._told + 1, stuck.found.ref.display, stuck.refusal.why)
+            self._release_all([step.found for step in going])
         raise StoppedError("fences of the dead run appear again and again: something still writes in its name")
 
     # (4)
 
     def _free_lease(self) -> None:
-        taken, keeper = self._taken, self._keeper
-        if taken is None or keeper is None:
-            return
-        if self._world.stop.is_set():
-            raise StoppedError("interrupted: what is left stays fenced")
-        keeper.must_hold(WRITE_S)
-        keeper.stop()
-        patch = free_own_lease(taken, holder=keeper.holder, transitions=keeper.transitions)
-        for _ in range(TRIES):
-            answer = send(self._world.door, patch, deadline_s=WRITE_S)
-            if isinstance(answer, Applied) or not self._still_ours():
-                self._outcome.lease = "freed"
-                self._outcome.left = []
-                if self._plan.lease.entry is not None:
-                    self._outcome.released += 1
-                self._tell("freed", self._plan.total, taken.ref.display, "free")
-                return
-        raise StoppedError("the lease could not be freed: the API server gives no answer")
-
-    def _still_ours(self) -> bool:
-        found = self._read_lease()
-        return found is not None and dig(found.raw, "spec", "holderIdentity") == self._journal.holder
+        self._outcome.left = [self._lease.ref.display]
+        self._must_not_be_interrupted()
+        how = self._lease.free()
+        self._outcome.lease = "freed"
+        self._outcome.left = []
+        if self._plan.lease.entry is not None:
+            self._outcome.released += 1
+            self._told += 1
+        self._tell("freed", self._told, self._lease.ref.display, how)
 
     # Ends
 
-    def _stop(self, why: str, *, alive: bool = False, forbidden: bool = False) -> None:
+    def _stop(self, why: str, *, stolen: bool = False) -> None:
         """Hand the lease back as it was, so that the next recovery finds the chain as it is."""
         outcome = self._outcome
-        outcome.stopped, outcome.alive, outcome.forbidden = why, alive, forbidden
-        if not outcome.left:
-            outcome.left = [*(_name(entry) for entry in self._plan.going), *self._lease_left()]
-        taken, before, keeper = self._taken, self._before, self._keeper
-        if taken is None or keeper is None:
+        outcome.stopped = why
+        outcome.unresolved = self._lease.unresolved
+        if not self._lease.is_taken:
             return
-        keeper.stop()
-        if before is None:
-            patch = free_own_lease(taken, holder=keeper.holder, transitions=keeper.transitions)
-        else:
-            patch = hand_back_lease(taken, before)
-        for _ in range(TRIES):
-            if isinstance(send(self._world.door, patch, deadline_s=WRITE_S), Applied):
-                outcome.lease = "handed-back"
-                self._tell("handed-back", 0, taken.ref.display, "as it was before")
-                return
-        outcome.lease = "kept"
-        outcome.hint = (
-            "the lease could not be handed back: the next recovery goes on with it once this run has ended"
-        )
+        outcome.lease = "lost" if stolen else self._lease.hand_back()
+        if outcome.lease == "handed-back":
+            self._tell("handed-back", 0, self._lease.ref.display, "as it was before")
+        if outcome.lease == "kept":
+            outcome.hint = (
+                "the lease could not be handed back: the next recovery goes on with it once this run has ended"
+            )
+        # NB: in other hands, or free as it was before, it is no fence of this run.
+        if outcome.lease == "lost" or (outcome.lease == "handed-back" and self._plan.lease.entry is None):
+            outcome.left = [name for name in outcome.left if name != self._lease.ref.display]
 
     def _tell(self, result: str, order: int, fence: str, detail: str) -> None:
-        told = Told(result, order, self._plan.total, fence, detail, self._world.clock.wall())
+        total = self._plan.total + self._outcome.late
+        told = Told(result, order, total, fence, detail, self._world.clock.wall())
         self._outcome.told.append(told)
         self._world.tell(told)
 
@@ -325,17 +268,27 @@ def _name(entry: FenceEntry | Found) -> str:
     return entry.object.display if isinstance(entry, FenceEntry) else entry.ref.display
 
 
+def _raw(entry: FenceEntry | Found) -> object:
+    return entry.raw if isinstance(entry, FenceEntry) else entry.seen.raw
+
+
+def _beats(lease: object) -> tuple[object, ...]:
+    return tuple(dig(lease, "spec", key) for key in ("holderIdentity", "renewTime", "leaseTransitions"))
+
+
 def recovery_journal(own: Journal, plan: RecoveryPlan) -> Journal:
     """
     The journal of the lease while it is taken over: who recovers, and whom.
 
     The lease's own journal of the recovered run goes along: it alone holds what proves that run dead, and this
-    recovery may die too.
+    recovery may die too. One that somebody else left there would tell of another process.
     """
     text = annotations_of(plan.lease.seen.raw).get(JOURNAL) if plan.lease.seen is not None else None
     parsed = parse_journal(text) if isinstance(text, str) else None
     before = None
-    if isinstance(parsed, Journal) and plan.lease.dead_holder is not None:
+    if isinstance(parsed, Journal) and parsed.holder == plan.lease.dead_holder:
         before = parsed.before if parsed.recovering else parsed.to_object()
     reason = f"recover {plan.key}"
-    return replace(own, phase=Phase.RECOVERING, recovering=plan.key, before=before, reason=reason, lease=None)
+    story = replace(own, phase=Phase.RECOVERING, recovering=plan.key, before=before, reason=reason, lease=None)
+    # NB: too long to be read, it would tear the chain apart; the uid is filled in when it is written.
+    return story if len(story.to_text()) < MAX_LENGTH - 100 else replace(story, before=None)

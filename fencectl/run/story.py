@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fencectl.cluster.clock import Clock
 from fencectl.core.answers import explain_refusal
-from fencectl.core.errors import FencectlError
+from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.found import Found
 from fencectl.core.outcome import Told
 from fencectl.core.patches import GuardedPatch
@@ -24,12 +24,27 @@ PAUSE_S = 1.0
 
 
 class StoppedError(FencectlError):
-    """The recovery cannot go on. `alive`: because somebody is alive; `forbidden`: because a right is missing."""
+    """
+    The recovery cannot go on.
 
-    def __init__(self, sentence: str, *, alive: bool = False, forbidden: bool = False) -> None:
+    `alive`: because somebody is alive; `forbidden`: because a right is missing; `unread`: because the server could
+    not be read.
+    """
+
+    def __init__(
+        self, sentence: str, *, alive: bool = False, forbidden: bool = False, unread: bool = False
+    ) -> None:
         super().__init__(sentence)
         self.alive = alive
         self.forbidden = forbidden
+        self.unread = unread
+        self.exit_code = (
+            ExitCode.INCOMPLETE
+            if forbidden or unread
+            else ExitCode.HELD_LIVE
+            if alive
+            else ExitCode.HELD_PERSON_NEEDED
+        )
 
 
 @dataclass(slots=True)
@@ -61,7 +76,8 @@ def read(door: Door, ref: ObjectRef) -> Seen | None:
     if found.status == 404:
         return None
     if not found.ok:
-        raise StoppedError(f"{ref.display} cannot be read: the API server answers {found.status}")
+        why = f"{ref.display} cannot be read: the API server answers {found.status}"
+        raise StoppedError(why, forbidden=found.status in (401, 403), unread=True)
     raw = json.loads(found.body)
     uid = str(dig(raw, "metadata", "uid"))
     if ref.uid and uid != ref.uid:
