@@ -192,7 +192,7 @@ class _Verb:
         ref = ObjectRef(CONFIGMAPS.api_version, CONFIGMAPS.kind, CONFIGMAPS.plural, namespace, name, "")
         timeout_s = self.options.common.request_timeout_s or REQUEST_S
         purpose = f"hold {self.line.action}"
-        return RecordBook(self.door, self.clock, ref, purpose, self._label, timeout_s)
+        return RecordBook(self.door, self.clock, ref, purpose, self._label, timeout_s, self._command("list"))
 
     def _show(self) -> Show:
         namespace, name = record_of(self.subject.settings.profile.lease)
@@ -216,8 +216,8 @@ class _Verb:
         connection = self.subject.connection
         return self.subject.settings.print_context or connection.context_flag or connection.server
 
-    def _command(self, action: str, hold_type: str) -> str:
-        return self._show().where.command(action, hold_type)
+    def _command(self, *words: str) -> str:
+        return self._show().where.command(*words)
 
     @staticmethod
     def _entry(record: Record, key: str) -> Entry:

@@ -38,9 +38,9 @@ class Where:
         """The cluster's name, made harmless."""
         return visible(self.cluster)
 
-    def command(self, action: str, hold_type: str) -> str:
+    def command(self, *words: str) -> str:
         """A command line of this verb for the same record."""
-        return " ".join(["fencectl", "hold", action, hold_type, *map(_word, self.flags)])
+        return " ".join(["fencectl", "hold", *words, *map(_word, self.flags)])
 
 
 @dataclass(frozen=True, slots=True)

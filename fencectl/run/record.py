@@ -63,7 +63,7 @@ class RecordBook:
     The record beside one lease.
 
     `ref`: the ConfigMap, without a uid. `purpose`: who asks, for messages: `hold place`. `label`: the cluster's
-    name in them. `request_s`: how long one request may take.
+    name in them. `request_s`: how long one request may take. `look`: the command that shows what came of it.
     """
 
     door: Door
@@ -72,6 +72,7 @@ class RecordBook:
     purpose: str
     label: str
     request_s: float = REQUEST_S
+    look: str = "fencectl fences"
 
     def read(self) -> Record:
         """Read the record; raises NotReadableError, naming the right where one is missing."""
@@ -203,7 +204,7 @@ class RecordBook:
         return UnresolvedWriteError(
             f"nobody can say whether {self.purpose} was carried out on {self.label}",
             reason=f"the write to {self.ref.display} was sent, and no answer came: {detail}",
-            hint="`fencectl hold list` shows what is held, once the API server answers",
+            hint=f"once the API server answers, `{self.look}` shows it",
         )
 
 

@@ -320,6 +320,7 @@ def test_write_that_stays_unanswered_is_named_as_unresolved(
         book.write(adding("hold-freeze", "x"))
     assert lost.value.exit_code is ExitCode.STILL_FENCED
     assert lost.value.sentence == "nobody can say whether hold place was carried out on prod"
+    assert lost.value.hint == "once the API server answers, `fencectl fences` shows it"
 
 
 def test_server_that_cannot_be_read_after_a_lost_answer_leaves_the_write_unresolved(
