@@ -8,6 +8,8 @@ that code which believes too much is found out.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -23,12 +25,14 @@ class Trip:
     What befalls a process at one of its calls.
 
     `what`: `kill`, `pause`, `stop` (an orderly signal). `when`: `before` the request leaves (after everything that
-    was checked for it), `sent` while it is under way, `after` the answer came.
+    was checked for it), `sent` while it is under way, `after` the answer came. `late`: a write that is under way
+    then is applied any time later.
     """
 
     what: str
     when: str
     for_s: float = 0.0
+    late: bool = False
 
 
 @dataclass(slots=True)
@@ -86,7 +90,7 @@ class Agent:
     """
     One run on the wire: its process, its identity, and what may be known of its lease.
 
-    `trips`: what befalls it at its n-th call. `cut`: when its own network is down. `told_dead`: whom it was told to
+    `trips`: what befalls it, by the number of the call (`17`) or of the write of a kind (`place.2`). `cut`: when its own network is down. `told_dead`: whom it was told to
     have ended, and when.
     """
 
@@ -94,15 +98,17 @@ class Agent:
     identity: str
     role: str
     lease: tuple[str, str]
-    trips: dict[int, Trip] = field(default_factory=dict)
+    trips: Mapping[str, Trip] = field(default_factory=dict)
     cut: tuple[tuple[float, float], ...] = ()
     held: Held | None = None
     told_dead: dict[str, float] = field(default_factory=dict)
-    calls: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
     ended: bool = False
     active: bool = False
     sweep_began_s: float | None = None
+    took_free: bool = False
     careless: bool = False
+    printed_s: float = float("inf")
     hidden_sleep: bool = False
     vouched: frozenset[str] = frozenset()
     result: str = ""
@@ -113,9 +119,14 @@ class Agent:
         """Whether its process is no more."""
         return self.ended or self.process.dead
 
-    def call(self) -> Trip | None:
-        self.calls += 1
-        return self.trips.get(self.calls)
+    def call(self, kind: str = "") -> Trip | None:
+        """Count a call; returns what befalls the process at it."""
+        self.calls[""] += 1
+        trip = self.trips.get(str(self.calls[""]))
+        if kind:
+            self.calls[kind] += 1
+            trip = self.trips.get(f"{kind}.{self.calls[kind]}", trip)
+        return trip
 
     def takes(self, boot_s: float, wall_at: datetime) -> None:
         if self._took is None:

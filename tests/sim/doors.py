@@ -154,7 +154,7 @@ class SimDoor:
         write.left_s = None if self._agent.held is None else self._agent.held.left_s(process)
         if not dry:
             self._net.on_call(write)
-        trip = self._agent.call()
+        trip = self._agent.call("dry" if dry else write.kind)
         self._meet(trip, "before")
         write.sent_s = kernel.now_s
         boot_s, wall_at = process.boot_s(), process.wall()
@@ -189,6 +189,8 @@ class SimDoor:
         lost_after = not lost_before and dice < weather.lost_after
         dice -= weather.lost_after
         if not lost_before and not lost_after and dice < weather.late:
+            there_s = kernel.random.uniform(0.0, LATE_S)
+        if trip is not None and trip.late:
             there_s = kernel.random.uniform(0.0, LATE_S)
         if lost_before:
             self._process.say(f"{name}: lost on its way")

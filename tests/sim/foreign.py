@@ -33,7 +33,7 @@ class Foreigners:
         wild = [self.cordon, self.uncordon, self.suspend, self.resume, self.node_anew, self.flux_anew]
         for _ in range(count):
             action = dice.choice(tame + wild if rough else tame)
-            node, flux = dice.choice(("n1", "n2")), dice.choice(("apps", "root"))
+            node, flux = dice.choice(("n1", "n2")), dice.choice(("web", "base"))
             self.net.kernel.at(dice.uniform(0.0, until_s), _Act(self, action, node, flux))
 
     def act(self, action: Callable[[str, str], None], node: str, flux: str) -> None:
@@ -135,8 +135,8 @@ def make_node(name: str, spec: Mapping[str, Any], annotations: Mapping[str, str]
 
 
 def make_kustomization(name: str, spec: Mapping[str, Any], annotations: Mapping[str, str] | None = None) -> Raw:
-    """`root` applies itself and everything else."""
-    labels = {"kustomize.toolkit.fluxcd.io/name": "root", "kustomize.toolkit.fluxcd.io/namespace": FLUX}
+    """`base` applies itself and everything else."""
+    labels = {"kustomize.toolkit.fluxcd.io/name": "base", "kustomize.toolkit.fluxcd.io/namespace": FLUX}
     metadata: Raw = {"name": name, "namespace": FLUX, "labels": labels}
     if annotations:
         metadata["annotations"] = dict(annotations)

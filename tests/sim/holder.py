@@ -261,7 +261,8 @@ class Deploy:
             self._enter(ref, Phase.VERIFIED)
         self._clock.wait(None, self.spec.works_s)
         if self.spec.keeps:
-            for name in reversed(self.spec.suspends):
+            # NB: ancestors first: a kept child under an ancestor that is not would have to be met by it.
+            for name in self.spec.suspends:
                 self._enter(ObjectRef(*KUSTOMIZATIONS, "flux-system", name, ""), Phase.KEPT)
 
     def _enter(self, ref: ObjectRef, phase: Phase) -> None:

@@ -54,6 +54,7 @@ class Counts:
     late_placements: int = 0
     releases: int = 0
     late_releases: int = 0
+    blind_releases: int = 0
     takeovers: int = 0
     hand_backs: int = 0
     actives: int = 0
@@ -163,7 +164,8 @@ class Monitor:
             self.counts.hand_backs += 1
             if was != agent.identity:
                 self._fail("I2", f"{name} hands a lease back that {was or 'nobody'} holds")
-        elif was:
+        agent.took_free = not was
+        if now == agent.identity and was:
             self._taken_over(agent, was, quiet_s, dig(before, "spec", "leaseDurationSeconds") or 0)
         self._at_most_one_active()
 
@@ -191,6 +193,8 @@ class Monitor:
             if _group(mark) != run or mark.kept:
                 continue
             placed_s = self.placed.get(_placement(seen, mark), -1.0)
+            if agent.role == "recoverer" and agent.took_free:
+                continue  # it was free before: a recovery that stops leaves it so
             if agent.role == "recoverer" and swept_s is not None and placed_s >= swept_s:
                 continue  # it landed while it was looked for: visible, and the next reading finds it
             self._fail("I6", f"{agent.process.name} frees the lease while {seen.ref.display} of {run} is fenced")
@@ -277,7 +281,7 @@ class Monitor:
         if mark.owner != agent.identity:
             self._released_by_another(agent, write, was, mark, mark.journal, where)
         if not agent.careless:
-            self._ancestors(was, where)
+            self._ancestors(agent, was, where)
         for field_name, wanted, found in _not_restored(was, now, mark.journal):
             self._fail("I3", f"{where}: {field_name} is {found!r} and not {wanted!r}")
 
@@ -302,7 +306,7 @@ class Monitor:
         journal = _journal_of(self._lease())
         return self._holds(agent) and journal is not None and journal.recovering == run
 
-    def _ancestors(self, was: Seen, where: str) -> None:
+    def _ancestors(self, agent: Agent, was: Seen, where: str) -> None:
         """I10: nothing that this Kustomization applies is excluded from it by a fence."""
         if was.ref.kind != "Kustomization":
             return
@@ -310,6 +314,9 @@ class Monitor:
             excluded = annotations_of(seen.raw).get(RECONCILE) == DISABLED
             ours = mark.journal is not None and "reconcile" in mark.journal.prior
             itself = (seen.ref.namespace, seen.ref.name) == (was.ref.namespace, was.ref.name)
+            if self.placed.get(_placement(seen, mark), -1.0) >= agent.printed_s:
+                self.counts.blind_releases += 1  # a printed command cannot know of what landed since
+                continue
             if excluded and ours and not itself and applier_of(seen.raw) == (was.ref.namespace, was.ref.name):
                 self._fail("I10", f"{where} while {seen.ref.display} is excluded from it")
 

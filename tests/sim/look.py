@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from unittest import mock
 
 from fencectl.cluster import observe as observing
 from fencectl.cluster.ports import Getter
+from fencectl.cluster.structs import PageDecoder
 from fencectl.commands.reading import Look
 from fencectl.core.assemble import Runs, assemble, read_runs
 from fencectl.core.errors import NotReadableError
@@ -67,8 +69,12 @@ class InlineWorkers:
 def inline_reads(kernel: Kernel) -> Iterator[None]:
     """Let observations read in the thread that asks for them."""
     bound = type("BoundWorkers", (InlineWorkers,), {"kernel": kernel})
-    with mock.patch.object(observing, "Workers", bound):
+    # NB: making a decoder costs as much as the reads of one look, and one can be used again.
+    with mock.patch.object(observing, "Workers", bound), mock.patch.object(observing, "PageDecoder", _decoder):
         yield
+
+
+_decoder = lru_cache(maxsize=None)(PageDecoder)
 
 
 @dataclass(slots=True)

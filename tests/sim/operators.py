@@ -34,6 +34,7 @@ class Operator:
         clock, dice = SimClock(process), self.net.kernel.random
         patches: list[GuardedPatch] = []
         for _ in range(self.looks):
+            self.agent.printed_s = self.net.kernel.now_s
             patches = self._printed()
             if patches:
                 break

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.sim.agents import Trip
@@ -21,7 +22,7 @@ class Actor:
     """
 
     starts_s: float
-    trips: dict[int, Trip] = field(default_factory=dict)
+    trips: Mapping[str, Trip] = field(default_factory=dict)
     skew_s: float = 0.0
     jumps: tuple[tuple[float, float], ...] = ()
     cut: tuple[tuple[float, float], ...] = ()
@@ -55,15 +56,20 @@ class Scenario:
     words: str
 
 
-# How many calls a deploy makes before it is past its second reading, roughly; and altogether.
-_DEPLOY_CALLS = 110
-_RECOVER_CALLS = 75
+# The calls of a deploy: two looks and the lease, then its fences, its work, and their release.
+_LOOKS, _DEPLOY_CALLS = 25, 75
+_DEPLOY_WRITES = ("place.1", "place.2", "place.3", "place.4", "journal.1", "journal.2", "renew.1", "renew.2", "renew.4",
+                  "release.1", "release.2", "release.3", "release.4", "free.1", "take.1")  # fmt: skip
+# The calls of a recovery: a look, the window, a look, everything once as dry-run, then its writes, and a sweep.
+_RECOVER_CALLS = 65
+_RECOVER_WRITES = ("take.1", "release.1", "release.2", "release.3", "release.4", "renew.1", "free.1", "hand-back.1",
+                   "dry.1", "dry.3")  # fmt: skip
 
 
 def draw(seed: int) -> Scenario:
-    """The story of a seed."""
+    """The story of a seed: any one, or (every other time) one of those that are closest to the edge."""
     dice = random.Random(seed ^ 0x5EED)  # noqa: S311 (not for secrets)
-    fate = dice.choices(("killed", "paused", "starved", "lives"), (50, 25, 10, 15))[0]
+    fate = dice.choices(("killed", "paused", "starved", "lives"), (40, 37, 10, 13))[0]
     lied = (fate in ("paused", "starved") and dice.random() < 0.8) or (fate == "lives" and dice.random() < 0.4)
     operator = dice.random() < 0.35
     # NB: `fences` trusts the heartbeat's times; with a lie and a wrong clock at once nothing is left to trust.
@@ -73,30 +79,34 @@ def draw(seed: int) -> Scenario:
     recoverers = tuple(
         _recoverer(dice, odd_clocks=odd_clocks) for _ in range(dice.choices((0, 1, 2), (1, 6, 3))[0])
     )
-    second = Actor(dice.uniform(10, 250), _trips(dice, 0.3, _DEPLOY_CALLS)) if dice.random() < 0.4 else None
+    second = (
+        Actor(dice.uniform(10, 250), _trips(dice, 0.4, _DEPLOY_WRITES, _LOOKS, _DEPLOY_CALLS))
+        if dice.random() < 0.4
+        else None
+    )
     calm = dice.random() < 0.3
     weather = Weather(
         latency_s=dice.choice((0.02, 0.05, 0.3)),
-        slow=0.0 if calm else dice.choice((0.01, 0.05)),
+        slow=0.0 if calm else dice.choice((0.003, 0.02)),
         lost_before=0.0 if calm else 0.04,
         lost_after=0.0 if calm else 0.06,
         late=0.0 if calm else dice.choice((0.03, 0.1, 0.25)),
         busy=0.0 if calm else 0.03,
-        read_fails=0.0 if calm else 0.01,
+        read_fails=0.0 if calm else 0.003,
         away=_away(dice),
     )
     children = dice.random() < 0.8
-    return Scenario(
+    any_story = Scenario(
         first=first,
         spec=DeploySpec(
-            ("root", "apps") if children else ("apps",),
+            ("base", "web") if children else ("web",),
             dice.choice((("n1", "n2"), ("n1",), ())),
             duration_s=duration_s,
             works_s=dice.choice((0.5, 8.0, 25.0)),
             keeps=dice.random() < 0.2,
         ),
         second=second,
-        second_spec=DeploySpec(("root", "apps"), ("n2",), works_s=5.0, waits_s=dice.choice((0.0, 60.0, 300.0))),
+        second_spec=DeploySpec(("base", "web"), ("n2",), works_s=5.0, waits_s=dice.choice((0.0, 60.0, 300.0))),
         recoverers=recoverers,
         operator=Actor(dice.uniform(5, 120)) if operator else None,
         operator_waits_s=dice.choice((0.5, 10.0, 90.0)),
@@ -113,21 +123,93 @@ def draw(seed: int) -> Scenario:
         flux=_flux(dice),
         words=f"{fate}{', believed dead' if lied else ''}, T={duration_s}",
     )
+    edge = dice.choice((None, None, None, None, _sleeper, _sleeper, _late, _zombie, _printed))
+    return any_story if edge is None else edge(dice, any_story)
+
+
+def _gentle(dice: random.Random, story: Scenario, words: str) -> Scenario:
+    """Less of what ends a story early."""
+    weather = replace(story.weather, away=(), busy=0.01, lost_before=0.01, read_fails=0.0, slow=0.0, late=0.03)
+    first = replace(story.first, skew_s=0.0, jumps=(), cut=(), killed_s=None, paused=None)
+    return replace(
+        story,
+        first=first,
+        weather=weather,
+        silent=0.0,
+        rough=story.rough and dice.random() < 0.3,
+        second=story.second if dice.random() < 0.5 else None,
+        lease_deleted_s=None,
+        spec=replace(story.spec, works_s=dice.choice((0.5, 8.0))),
+        words=f"{words}, T={story.spec.duration_s}",
+    )
+
+
+def _sleeper(dice: random.Random, story: Scenario) -> Scenario:
+    """A deploy sleeps between its last check and a write, is believed dead, recovered, and wakes up."""
+    story = _gentle(dice, story, "sleeper")
+    where = dice.choice(
+        ("place.1", "place.2", "place.3", "place.4", "journal.1", "renew.1", "renew.2", "release.1")
+    )
+    trips = {where: Trip("pause", "before", dice.uniform(40, 140))}
+    starts = [dice.uniform(3, 30), dice.uniform(3, 60)][: dice.choice((1, 1, 2))]
+    recoverers = tuple(Actor(at_s, _trips(dice, 0.2, _RECOVER_WRITES, 20, _RECOVER_CALLS)) for at_s in starts)
+    first = replace(story.first, trips=trips, hidden=dice.random() < 0.3)
+    return replace(story, first=first, recoverers=recoverers, believed_dead_s=0.0)
+
+
+def _late(dice: random.Random, story: Scenario) -> Scenario:
+    """A deploy is killed with a write under way, which lands when somebody has begun to recover."""
+    story = _gentle(dice, story, "late")
+    where = dice.choice(
+        ("place.1", "place.2", "place.3", "place.4", "journal.1", "journal.2", "renew.1", "renew.2")
+    )
+    trips = {where: Trip("kill", "sent", late=True)}
+    recoverers = tuple(Actor(dice.uniform(2, 40)) for _ in range(dice.choice((1, 1, 2))))
+    return replace(story, first=replace(story.first, trips=trips), recoverers=recoverers, believed_dead_s=None)
+
+
+def _zombie(dice: random.Random, story: Scenario) -> Scenario:
+    """A recoverer sleeps (or dies) half-way, is believed dead and recovered in turn, and wakes up."""
+    story = _gentle(dice, story, "zombie")
+    where = dice.choice(_RECOVER_WRITES)
+    what = dice.choice(("pause", "pause", "kill", "stop"))
+    first = Actor(
+        dice.uniform(15, 60), {where: Trip(what, dice.choice(("before", "sent")), dice.uniform(40, 140))}
+    )
+    then = Actor(first.starts_s + dice.uniform(0, 90), _trips(dice, 0.2, _RECOVER_WRITES, 20, _RECOVER_CALLS))
+    killed = {dice.choice(_DEPLOY_WRITES[4:9]): Trip("kill", dice.choice(("before", "sent")))}
+    return replace(
+        story,
+        first=replace(story.first, trips=killed),
+        recoverers=(first, then),
+        believed_dead_s=None,
+        recoverer_believed_dead_s=dice.uniform(0, 120),
+    )
+
+
+def _printed(dice: random.Random, story: Scenario) -> Scenario:
+    """Commands are printed while a write of the dead run is still under way, and run later."""
+    story = _late(dice, story)
+    recoverers = story.recoverers if dice.random() < 0.3 else ()
+    operator = Actor(dice.uniform(10, 45))
+    waits_s = dice.choice((0.5, 5.0, 30.0, 60.0))
+    return replace(
+        story, operator=operator, operator_waits_s=waits_s, recoverers=recoverers, words=f"printed, {story.words}"
+    )
 
 
 def _first(dice: random.Random, fate: str, *, odd_clocks: bool) -> Actor:
-    at = dice.randrange(12, _DEPLOY_CALLS)
-    when = dice.choice(("before", "before", "sent", "after"))
-    trips = {}
+    trips: dict[str, Trip] = {}
     cut: tuple[tuple[float, float], ...] = ()
     killed_s = None
     paused = None
     if fate == "killed":
-        trips[at] = Trip("kill", when)
-        killed_s = dice.uniform(1, 60) if dice.random() < 0.5 else None
+        trips = _trip(dice, "kill", _DEPLOY_WRITES, _LOOKS, _DEPLOY_CALLS)
+        killed_s = dice.uniform(1, 60) if dice.random() < 0.3 else None
     elif fate == "paused":
-        trips[at] = Trip("pause", when, dice.choice((5.0, 12.0, 25.0, 70.0, 150.0, 300.0)))
-        paused = (dice.uniform(0.5, 30), dice.uniform(30, 200)) if dice.random() < 0.3 else None
+        writes = ("place.1", "place.2", "place.3", "place.4") if dice.random() < 0.5 else _DEPLOY_WRITES
+        trips = _trip(dice, "pause", writes, _LOOKS, _DEPLOY_CALLS)
+        paused = (dice.uniform(0.5, 30), dice.uniform(30, 200)) if dice.random() < 0.2 else None
         killed_s = dice.uniform(60, 300) if dice.random() < 0.2 else None
     elif fate == "starved":
         begin = dice.uniform(0.5, 30)
@@ -147,15 +229,29 @@ def _first(dice: random.Random, fate: str, *, odd_clocks: bool) -> Actor:
 
 def _recoverer(dice: random.Random, *, odd_clocks: bool) -> Actor:
     skew_s = dice.choice((-60.0, 0.0, 60.0)) if odd_clocks else 0.0
-    return Actor(dice.uniform(2, 150), _trips(dice, 0.5, _RECOVER_CALLS), skew_s=skew_s)
+    trips = _trips(dice, 0.5, _RECOVER_WRITES, 20, _RECOVER_CALLS)
+    starts_s = dice.uniform(2, 60) if dice.random() < 0.7 else dice.uniform(2, 200)
+    return Actor(starts_s, trips, skew_s=skew_s)
 
 
-def _trips(dice: random.Random, how_often: float, calls: int) -> dict[int, Trip]:
+def _trips(
+    dice: random.Random, how_often: float, writes: tuple[str, ...], first: int, last: int
+) -> dict[str, Trip]:
     if dice.random() >= how_often:
         return {}
-    what = dice.choice(("kill", "kill", "pause", "stop"))
-    trip = Trip(what, dice.choice(("before", "sent", "after")), dice.choice((8.0, 30.0, 100.0)))
-    return {dice.randrange(1, calls): trip}
+    return _trip(dice, dice.choice(("kill", "kill", "pause", "pause", "stop")), writes, first, last)
+
+
+def _trip(dice: random.Random, what: str, writes: tuple[str, ...], first: int, last: int) -> dict[str, Trip]:
+    """Something at one call: a write of a certain kind, or just any."""
+    where = (
+        dice.choice(writes)
+        if dice.random() < 0.6
+        else str(dice.randrange(1 if dice.random() < 0.1 else first, last))
+    )
+    when = dice.choice(("before", "before", "sent", "after"))
+    for_s = dice.choice((5.0, 12.0, 25.0, dice.uniform(40, 140), dice.uniform(40, 140), 300.0))
+    return {where: Trip(what, when, for_s, late=dice.random() < 0.4)}
 
 
 def _away(dice: random.Random) -> tuple[tuple[float, float], ...]:

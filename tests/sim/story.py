@@ -86,8 +86,8 @@ class Stage:
         for name, cordoned in zip(("n1", "n2"), scenario.nodes, strict=True):
             store.create(make_node(name, {"unschedulable": True} if cordoned else {}), manager="kubelet")
         spec, annotations = scenario.flux
-        store.create(make_kustomization("root", {}), manager="flux")
-        store.create(make_kustomization("apps", spec, annotations), manager="flux")
+        store.create(make_kustomization("base", {}), manager="flux")
+        store.create(make_kustomization("web", spec, annotations), manager="flux")
         if scenario.lease != "absent":
             lease: dict[str, Any] = {"leaseTransitions": 7} if scenario.lease == "never-held" else {}
             if scenario.lease == "free":
