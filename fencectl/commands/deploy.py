@@ -64,6 +64,12 @@ def _check(options: DeployOptions, target: TargetSettings) -> None:
         raise UsageError(f"deploy is for the profile fencectl, not {target.profile.name}", hint=NOTHING)
     if not options.command:
         raise UsageError("deploy needs a command", hint=f"fencectl deploy [OPTIONS] -- COMMAND…. {NOTHING}")
+    for text in options.suspend:
+        _suspend_name(text)
+    if options.lease:
+        _lease_name(options.lease)
+    if not SHORTEST_LEASE_S <= _lease_duration_s(options, target) <= LONGEST_LEASE_S:
+        raise UsageError(f"`--lease-duration` must be {SHORTEST_LEASE_S}s to {LONGEST_LEASE_S}s", hint=NOTHING)
     if os.environ.get("FENCECTL_HOLDER"):
         raise UsageError(
             "this is the command of another deploy already: a deploy inside of a deploy would wait for itself",
@@ -208,9 +214,6 @@ class _Verb:
         suspensions = find_suspensions(self._door, names, kinds, own)
         node_command = shlex.split(options.node_command) if options.node_command else settings.nodes.command or ()
         nodes = find_nodes(self._door, self._node_names(), own)
-        duration = options.lease_duration_s or settings.lease.duration_s or LEASE_DURATION_S
-        if not SHORTEST_LEASE_S <= duration <= LONGEST_LEASE_S:
-            raise UsageError(f"`--lease-duration` must be {SHORTEST_LEASE_S}s to {LONGEST_LEASE_S}s", hint=NOTHING)
         return DeployPlan(
             lease=_lease_name(options.lease) if options.lease else self._target.profile.lease,
             command=options.command,
@@ -219,7 +222,7 @@ class _Verb:
             nodes=nodes,
             node_command=tuple(node_command),
             max_unavailable=options.max_unavailable or settings.nodes.max_unavailable or 1,
-            lease_duration_s=int(duration),
+            lease_duration_s=int(_lease_duration_s(options, self._target)),
             timeout_s=options.timeout_s or TIMEOUT_S,
             node_timeout_s=settings.nodes.timeout_s or 1800.0,
             drain_timeout_s=options.drain_timeout_s,
@@ -267,6 +270,10 @@ class _Verb:
             runner=own.runner,
             details=own.details,
         )
+
+
+def _lease_duration_s(options: DeployOptions, target: TargetSettings) -> float:
+    return options.lease_duration_s or target.settings.lease.duration_s or LEASE_DURATION_S
 
 
 def _suspend_name(text: str) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""What `deploy` shows: a line per change on stderr, a reminder when nothing is said, one result block at the end."""
+"""What `deploy` shows: a line per change on stderr, a reminder in silence, one result block at the end."""
 
 from __future__ import annotations
 
@@ -76,15 +76,31 @@ class Show:
             added = " (it applies one of the others)" if ref in plan.added else ""
             lines.append(f"   4  suspend {visible(ref.display)}{added}")
         lines += [f"   6  fence {visible(ref.display)}" for ref in plan.nodes]
-        lines += [
-            f"   8  run {shown(redact_command(plan.command, os.environ))}",
-            "  10  release all of it in reverse order",
-        ]
+        command = redact_command(plan.command, os.environ)
+        lines += [f"   8  run {shown(command)}", "  10  release all of it in reverse order"]
+        if self._json:
+            self._event(
+                {"type": "plan", "lease": "/".join(plan.lease), "steps": [line.strip() for line in lines[1:]]}
+            )
+            return
         _write(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
         self._say("nothing was changed")
 
     def held(self, report: FenceReport, code: ExitCode) -> None:
         """Why the deploy may not begin: the first lines of the report."""
+        if self._json:
+            self._event(
+                {
+                    "type": "result",
+                    "apiVersion": "fencectl.dev/v1",
+                    "kind": "DeployResult",
+                    "exitCode": code.value,
+                    "step": 1,
+                    "cause": "fences are held",
+                    "heldBy": [block.holder.identity for block in report.blocks],
+                    "held": [entry.object.display for entry in report.held],
+                }
+            )
         lines = overview(report, style=self._err, verbs=VERBS)
         self._say(f"{self._err.failed} not deployed to {self._label}: fences are held ({code.value})")
         self._say(*lines)
@@ -115,9 +131,8 @@ class Show:
         self._github(code, [shown(line) for line in lines])
 
     def _good(self, result: Result, took: str) -> list[str]:
-        return [
-            f"{self._err.good} deployed generation {result.generation} to {self._label} in {took}: nothing is fenced"
-        ]
+        what = f"deployed generation {result.generation} to {self._label} in {took}"
+        return [f"{self._err.good} {what}: nothing is fenced"]
 
     def _bad(self, result: Result, took: str) -> list[str]:
         left = self._left(result)
@@ -217,7 +232,7 @@ def _write(*, stdout: str = "", stderr: str = "") -> None:
 
 
 def _give_up_on(number: int) -> None:
-    """Lead a stream that nobody reads to nowhere, or what is in its buffer fails again when the interpreter ends."""
+    """Lead a stream that nobody reads to nowhere, or its buffer fails again when the interpreter ends."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, number)
     os.close(null)

@@ -14,8 +14,11 @@ from fencectl.cluster.kinds import ListedKind
 from fencectl.core.deploy import ordered
 from fencectl.core.errors import ExitCode, FencectlError, UsageError
 from fencectl.core.journal import Journal
+from fencectl.core.managers import last_writer
 from fencectl.core.placements import CannotPlace, applier_of, place_cordon, place_suspension
-from fencectl.core.refs import ObjectRef, Seen
+from fencectl.core.profiles import SUSPENDED_BY
+from fencectl.core.refs import ObjectRef, Seen, annotations_of, dig
+from fencectl.core.times import second_time
 from fencectl.run.ports import Door
 from fencectl.run.story import read
 
@@ -85,8 +88,22 @@ def _suspendable(door: Door, kind: ListedKind, namespace: str, name: str, probe:
         raise CannotBeginError(f"there is no {ref.display}", hint="nothing was changed")
     result = place_suspension(seen, probe)
     if isinstance(result, CannotPlace):
-        raise CannotBeginError(f"{ref.display} cannot be suspended: {result.why}", hint="nothing was changed")
+        raise CannotBeginError(
+            f"{ref.display} cannot be suspended: {result.why}",
+            reason=_suspended_by(seen),
+            hint="nothing was changed",
+        )
     return seen
+
+
+def _suspended_by(seen: Seen) -> str | None:
+    """Who has suspended it, and since when, as far as the object tells; None where it is not suspended."""
+    if dig(seen.raw, "spec", "suspend") is not True:
+        return None
+    manager, at = last_writer(seen.raw, "spec", "suspend")
+    person = annotations_of(seen.raw).get(SUSPENDED_BY)
+    who = person or (f"field manager `{manager}`" if manager else "nobody is named in the object")
+    return f"suspended by {who}" + (f", at {second_time(at)} at the latest" if at else "")
 
 
 def find_nodes(door: Door, names: Sequence[str], probe: Journal) -> tuple[ObjectRef, ...]:
