@@ -10,84 +10,31 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
-from typer._click.exceptions import UsageError as ClickUsageError
-from typer.core import TyperCommand, TyperGroup
 
-from fencectl import __version__, boundary, clihelp
+from fencectl import __version__, boundary
+from fencectl.cliparts import (
+    ConfigFile,
+    Contexts,
+    Explain,
+    Kubeconfig,
+    NoColor,
+    ProfileChoice,
+    RequestTimeout,
+    Root,
+    ShellChoice,
+    Verb,
+    Verbose,
+    color_of,
+    common_options,
+    duration,
+    not_empty,
+    not_from_environment,
+    one_context,
+)
 from fencectl.core.errors import UsageError
-
-# NB: what comes from Click is Any below: Typer carries Click under a private name.
-
-
-class Root(TyperGroup):
-    """The program: `fencectl VERB …`, with nothing but the verb, its help or the version in front."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write(clihelp.help_text(None))
-
-    def get_help_option(self, ctx: Any) -> Any:
-        return _not_from_environment(super().get_help_option(ctx))
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
-        verbs = list(self.commands)
-        if args[:1] == ["help"]:  # as kubectl, gh and helm take it
-            args = [*args[1:2], "--help"]
-        if not args:
-            # NB: not 0: `fencectl $VERB` with an empty variable must not pass for "no fence is held".
-            typer.echo(clihelp.help_text(None), err=True, nl=False)
-            raise typer.Exit(2)
-        first = args[0].partition("=")[0]
-        if first.startswith("-") and first not in _root_options(self, ctx):
-            raise clihelp.misplaced_option(args, verbs)
-        if not first.startswith("-") and args[0] not in verbs:
-            raise clihelp.unknown_verb(args[0], verbs)
-        try:
-            return super().parse_args(ctx, args)
-        except ClickUsageError as error:
-            raise clihelp.explain(error, verb=None, options=sorted(_root_options(self, ctx))) from error
-
-
-def _not_from_environment(option: Any) -> Any:
-    """Keep an option to the command line: FENCECTL_HELP=1 must not turn every command into its help."""
-    if option is not None:
-        option.allow_from_autoenv = False
-    return option
-
-
-def _root_options(root: Root, ctx: Any) -> set[str]:
-    return {option for param in root.get_params(ctx) for option in param.opts}
-
-
-class Verb(TyperCommand):
-    """One verb: its own help text, and errors in our words."""
-
-    allow_extra_args = True  # so that an argument too much reaches `unexpected_argument`
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write(clihelp.help_text(self.name))
-
-    def get_help_option(self, ctx: Any) -> Any:
-        return _not_from_environment(super().get_help_option(ctx))
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
-        verb = str(self.name)
-        try:
-            rest = super().parse_args(ctx, clihelp.soften(args, verb=verb))
-        except ClickUsageError as error:
-            shown = [param for param in self.get_params(ctx) if not getattr(param, "hidden", False)]
-            options = [option for param in shown for option in param.opts]
-            raise clihelp.explain(error, verb=verb, options=options) from error
-        if rest:
-            raise clihelp.unexpected_argument(verb, rest)
-        return rest
-
 
 app = typer.Typer(
     cls=Root,
@@ -110,31 +57,6 @@ def root(
     version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
 ) -> None:
     pass
-
-
-def _keep_verbosity(ctx: typer.Context, value: int) -> int:
-    """Tell the boundary, which must know it even where parsing goes on to fail."""
-    session = ctx.find_root().obj
-    if isinstance(session, boundary.Session):
-        session.verbosity = value
-    return value
-
-
-Contexts = Annotated[list[str] | None, typer.Option("--context", metavar="NAME", help="Kubeconfig context")]
-Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Kubeconfig file")]
-ConfigFile = Annotated[str | None, typer.Option("--config", metavar="FILE", help="fencectl.yaml to use")]
-ProfileChoice = Annotated[
-    Literal["fencectl", "ghcr-bridge"] | None, typer.Option("--profile", help="Names to find fences under")
-]
-RequestTimeout = Annotated[
-    str | None, typer.Option("--request-timeout", metavar="DURATION", help="Longest wait for one answer")
-]
-NoColor = Annotated[bool, typer.Option("--no-color", help="No colour")]
-Verbose = Annotated[
-    int, typer.Option("-v", "--verbose", count=True, is_eager=True, callback=_keep_verbosity, help="Say more")
-]
-ShellChoice = Annotated[Literal["posix", "powershell"], typer.Option("--shell", help="Quote commands for it")]
-Explain = Annotated[bool, typer.Option("--explain", help="Say what each command guards and changes")]
 
 
 @app.command("fences", cls=Verb, help="Report every fence held: holder, evidence, release command")
@@ -160,7 +82,7 @@ def fences(
     from fencectl.commands.options import FencesOptions, Output, Shell
 
     options = FencesOptions(
-        common=_common(ctx),
+        common=common_options(ctx),
         output=Output(output),
         exit_code=exit_code,
         explain=explain,
@@ -203,15 +125,15 @@ def release(
     from fencectl.commands.options import Output, ReleaseOptions, Shell
 
     options = ReleaseOptions(
-        common=_common(ctx),
+        common=common_options(ctx),
         fences=tuple(fence or ()),
         output=Output(output),
         explain=explain,
         shell=Shell(shell),
-        holder=_not_empty("--holder", holder),
-        output_dir=_not_empty("--output-dir", output_dir),
+        holder=not_empty("--holder", holder),
+        output_dir=not_empty("--output-dir", output_dir),
     )
-    _one_context("release", options.common.contexts)
+    one_context("release", options.common.contexts)
     if options.output_dir is not None and options.output is not Output.TEXT:
         raise UsageError(f"`--output-dir` writes patch files, not {output}", hint="leave one of them out")
     from fencectl.commands import release as command
@@ -267,23 +189,23 @@ def deploy(
     from fencectl.commands.options import DeployOptions, Output
 
     options = DeployOptions(
-        common=_common(ctx),
+        common=common_options(ctx),
         output=Output(output),
         command=tuple(command or ()),
-        lease=_not_empty("--lease", lease),
+        lease=not_empty("--lease", lease),
         suspend=tuple(suspend or ()),
         nodes=tuple(node or ()),
-        node_selector=_not_empty("--node-selector", node_selector),
-        node_command=_not_empty("--node-command", node_command),
+        node_selector=not_empty("--node-selector", node_selector),
+        node_command=not_empty("--node-command", node_command),
         max_unavailable=max_unavailable,
-        drain_timeout_s=_duration("--drain-timeout", drain_timeout, least_s=0),
-        lease_duration_s=_duration("--lease-duration", lease_duration),
-        timeout_s=_duration("--timeout", timeout),
+        drain_timeout_s=duration("--drain-timeout", drain_timeout, least_s=0),
+        lease_duration_s=duration("--lease-duration", lease_duration),
+        timeout_s=duration("--timeout", timeout),
         wait_for_fences=wait_for_fences,
-        wait_timeout_s=_duration("--wait-timeout", wait_timeout),
+        wait_timeout_s=duration("--wait-timeout", wait_timeout),
         dry_run=dry_run,
     )
-    _one_context("deploy", options.common.contexts)
+    one_context("deploy", options.common.contexts)
     from fencectl.commands import deploy as command_module
 
     gc.enable()
@@ -323,19 +245,19 @@ def recover(
     from fencectl.commands.options import Output, RecoverOptions
 
     options = RecoverOptions(
-        common=_common(ctx),
+        common=common_options(ctx),
         output=Output(output),
-        holder=_not_empty("--holder", holder),
+        holder=not_empty("--holder", holder),
         every=every,
         accept_presumed=accept_presumed,
         verified_nodes=tuple(node_verified or ()),
         resume_kept=tuple(resume_kept or ()),
-        watch_for_s=_duration("--watch-for", watch_for),
+        watch_for_s=duration("--watch-for", watch_for),
         dry_run=dry_run or dry_run_server,
         rehearse=dry_run_server,
         yes=yes,
     )
-    _one_context("recover", options.common.contexts)
+    one_context("recover", options.common.contexts)
     if every and holder is not None:
         raise UsageError("`--all` and `--holder` contradict each other", hint="choose one")
     from fencectl.commands import recover as command
@@ -375,14 +297,14 @@ def hold(
     from fencectl.commands.options import HoldOptions, Output
 
     options = HoldOptions(
-        common=_common(ctx),
+        common=common_options(ctx),
         output=Output(output),
         words=tuple(words or ()),
-        reason=_not_empty("--reason", reason),
-        until=_not_empty("--until", until),
+        reason=not_empty("--reason", reason),
+        until=not_empty("--until", until),
         yes=yes,
     )
-    _one_context("hold", options.common.contexts)
+    one_context("hold", options.common.contexts)
     from fencectl.commands import hold as command
 
     return command.run(options)
@@ -397,72 +319,11 @@ def demo(
 ) -> int:
     from fencectl.commands.options import DemoOptions
 
-    options = DemoOptions(serve=serve, yes=yes, color=_color(no_color=no_color), verbosity=verbose)
+    options = DemoOptions(serve=serve, yes=yes, color=color_of(no_color=no_color), verbosity=verbose)
     from fencectl.commands import demo as command
 
     gc.enable()
     return command.run(options)
-
-
-def _common(ctx: typer.Context) -> Any:
-    """Read what the reading verbs have in common off the parsed command line."""
-    from fencectl.commands.options import CommonOptions
-
-    given = ctx.params
-    origins = {
-        param.name.replace("_", "-"): origin
-        for param in ctx.command.params
-        if param.name is not None and (origin := clihelp.origin_of(ctx, param.name, param.opts))
-    }
-    contexts = [_not_empty(origins.get("context", "--context"), name) for name in given["context"] or ()]
-    return CommonOptions(
-        contexts=tuple(dict.fromkeys(name for name in contexts if name is not None)),
-        kubeconfig=_not_empty("--kubeconfig", given["kubeconfig"]),
-        config=_not_empty("--config", given["config"]),
-        profile=given["profile"],
-        request_timeout_s=_duration(origins.get("request-timeout", "--request-timeout"), given["request_timeout"]),
-        color=_color(no_color=given["no_color"]),
-        verbosity=given["verbose"],
-        origins=origins,
-    )
-
-
-def _one_context(verb: str, contexts: tuple[str, ...]) -> None:
-    if len(contexts) > 1:
-        raise UsageError(
-            f"{verb} takes one `--context`, got {', '.join(contexts)}", hint="run it once for each cluster"
-        )
-
-
-def _not_empty(option: str, value: str | None) -> str | None:
-    """Refuse an empty value: `--context "$CONTEXT"` with nothing in it would silently mean another cluster."""
-    if value is not None and not value.strip():
-        raise UsageError(f"`{option}` is empty", hint=f"leave it out or give a value. {clihelp.NOTHING}")
-    return value
-
-
-def _duration(option: str, text: str | None, *, least_s: float | None = None) -> float | None:
-    from fencectl.core.durations import SPELLINGS, parse_duration
-
-    if text is None:
-        return None
-    seconds = parse_duration(text)
-    if seconds is None:
-        raise UsageError(f"`{option}`: `{text}` is no duration", hint=f"a duration, {SPELLINGS}")
-    if seconds < 0 or (seconds == 0 and least_s is None):
-        raise UsageError(f"`{option}`: must be more than 0", hint=f"every answer has a limit, {SPELLINGS}")
-    return seconds
-
-
-def _color(*, no_color: bool) -> Any:
-    """Flag, then NO_COLOR, then FORCE_COLOR, then the terminal: the order of no-color.org and its users."""
-    from fencectl.commands.options import Color
-
-    if no_color or os.environ.get("NO_COLOR"):
-        return Color.NEVER
-    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
-        return Color.ALWAYS
-    return Color.NEVER if os.environ.get("TERM") == "dumb" else Color.AUTO
 
 
 def main() -> int:
@@ -476,7 +337,7 @@ def main() -> int:
 def _parse_and_run(session: boundary.Session) -> int:
     command = typer.main.get_command(app)
     for param in command.params:
-        _not_from_environment(param)
+        not_from_environment(param)
     if "_FENCECTL_COMPLETE" in os.environ:
         command.main(sys.argv[1:], prog_name="fencectl")
     # NB: not `command.main`, which would turn a broken pipe into exit 1 and swallow an interrupt.

@@ -74,8 +74,8 @@ Every flag is also read from the environment: FENCECTL_RELEASE_HOLDER=ID
     "deploy": """\
 Usage: {prog} deploy [OPTIONS] -- COMMAND...
   Run a command inside fences: lease, Flux suspended, nodes cordoned.
-  {prog} deploy --suspend kustomization/flux-system/apps -- ./upgrade.sh
-  {prog} deploy --wait-for-fences -- make deploy
+  {prog} deploy -- make deploy              the lease alone
+  {prog} deploy --node worker-2 -- ./up.sh  and a node
 
   --suspend FENCE           kind/NAMESPACE/NAME; what applies it is added
   --node NAME               A node to fence (repeatable)
@@ -89,8 +89,8 @@ Usage: {prog} deploy [OPTIONS] -- COMMAND...
   --wait-for-fences         Wait while a live holder holds them
   --wait-timeout DURATION   Wait so long at most [default: 1h]
   --dry-run                 Print the plan only
-Common: --context NAME, -o text|json, --config, --kubeconfig, --profile,
-  --request-timeout, --no-color, -v, -h
+Common: --context NAME, -o text|json, --config, --kubeconfig,
+  --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
 Every flag is also read from the environment: FENCECTL_DEPLOY_TIMEOUT=2h
 """,
     "recover": """\
