@@ -36,7 +36,7 @@ from fencectl.run.foreign_recovery import ForeignRecovery
 from fencectl.run.ports import SystemThreads
 from fencectl.run.recovery import Recovery, recovery_journal
 from fencectl.run.story import World
-from fencectl.run.window import watch_leases
+from fencectl.run.window import Watched, moved_since, watch_leases
 
 
 class InterruptedBeforeWriteError(FencectlError):
@@ -91,6 +91,12 @@ def _vouched(options: RecoverOptions, profile: ProfileName) -> Vouched:
         )
     nodes = frozenset(f"node/{name.removeprefix('node/')}" for name in options.verified_nodes)
     return Vouched(nodes, frozenset(name.lower() for name in options.resume_kept))
+
+
+def _never_begun(plan: RecoveryPlan) -> Outcome:
+    """What is so of a holder whose turn never came."""
+    left = [entry.object.display for entry in (*plan.going, plan.lease.entry) if entry is not None]
+    return Outcome(left=left, stopped="it was never begun, since the one before it was stopped")
 
 
 def _must_be_owned(report: FenceReport) -> None:
@@ -183,14 +189,21 @@ class _Run:
 
     def _must_find(self, report: FenceReport) -> None:
         """Refuse what a person vouched for and that is not there: a misspelt node must not pass in silence."""
-        there = {entry.object.display for entry in report.held}
+        there = [entry.object.display for entry in report.held]
         for name in (*self._vouched.nodes, *self._vouched.resumed):
             if name not in there and report.complete:
-                raise UsageError(f"no fence `{name}` on {report.label}", hint=f"held: {', '.join(sorted(there))}")
+                held = ", ".join(sorted(set(there)))
+                raise UsageError(f"no fence `{name}` on {report.label}", hint=f"held: {held}")
+            if there.count(name) > 1:
+                raise UsageError(
+                    f"{there.count(name)} fences are called `{name}` on {report.label}",
+                    hint="a name cannot tell them apart: release the one that is meant by hand",
+                )
 
     def _watch(self, first: Look, leases: tuple[tuple[str, str], ...]) -> tuple[Look, tuple[RecoveryPlan, ...]]:
         """Watch the leases for the whole window, then look again: that look is shown, and acted on."""
         seen = {(s.ref.namespace or "", s.ref.name): s for s in first.runs.observation.leases}
+        before = {key: seen.get(key) for key in leases}
         window = self._window_s(first, leases)
         self._show.plan(first.report)
         self._show.watching(window)
@@ -198,22 +211,34 @@ class _Run:
             self._door,
             self._clock,
             leases,
-            before={key: seen.get(key) for key in leases},
+            before=before,
             window_s=window,
             stop=self._signals.stop,
         )
         if watched.interrupted:
             raise InterruptedBeforeWriteError(self._signals.code or ExitCode.INTERRUPTED)
-        if watched.moved is not None:
-            raise HeldLiveError(
-                f"nothing was released on {first.report.label}: the holder is alive",
-                reason=watched.moved,
-                hint="a process of that run still writes its lease (a paused machine that woke up?); end it first",
-            )
+        self._must_stand_still(first, watched)
         look = self._look({key: watched.for_s for key in leases if seen.get(key) is not None})
+        # NB: that look takes the watched leases for still, and the take-over guards the heartbeat that it shows.
+        self._must_stand_still(look, moved_since(watched, before, look.runs.observation.leases))
         plans = self._plans(look)
         self._show.watched(look.report, plans, window)
         return look, plans
+
+    @staticmethod
+    def _must_stand_still(look: Look, watched: Watched) -> None:
+        if watched.moved is not None and not watched.renewed:
+            raise HeldLiveError(
+                f"nothing was released on {look.report.label}: somebody wrote the lease while it was watched",
+                reason=watched.moved,
+                hint="run it again; should that happen again, find out first who writes it",
+            )
+        if watched.moved is not None:
+            raise HeldLiveError(
+                f"nothing was released on {look.report.label}: the holder is alive",
+                reason=watched.moved,
+                hint="a process of that run still writes its lease (a paused machine that woke up?); end it first",
+            )
 
     def _window_s(self, first: Look, leases: tuple[tuple[str, str], ...]) -> float:
         durations = [
@@ -255,8 +280,15 @@ class _Run:
             took_s.append(self._clock.monotonic_s() - began_s)
             if outcome.stopped is not None:
                 break
+        for plan in plans[len(outcomes) :]:
+            outcomes.append((plan, _never_begun(plan)))
+            took_s.append(0.0)
         self._show.end(look.report, outcomes, took_s)
-        return worst([self._code(outcome) for _, outcome in outcomes])
+        codes = [self._code(outcome) for _, outcome in outcomes]
+        # NB: half-way, also where the stop came between two holders.
+        if any(outcome.wrote for _, outcome in outcomes) and any(codes):
+            codes.append(ExitCode.STILL_FENCED)
+        return worst(codes)
 
     def _recovery(self, plan: RecoveryPlan, own: Journal) -> Recovery | ForeignRecovery:
         world = World(
@@ -277,7 +309,7 @@ class _Run:
         if runs.observation.unreadable:
             missing = runs.observation.unreadable[0]
             raise NotReadableError(f"{missing.what} could not be read again", reason=missing.why)
-        return [found for found in runs.reading.found if found.group == key]
+        return [found for group in runs.groups if group.key == key for found in group.found]
 
     def _own_journal(self) -> Journal:
         """Who recovers, with everything that proves our end, should we die half-way."""
@@ -304,9 +336,9 @@ class _Run:
     def _code(self, outcome: Outcome) -> ExitCode:
         if outcome.stopped is None:
             return ExitCode.OK
-        if outcome.wrote:
+        if outcome.wrote or outcome.unresolved:
             return ExitCode.STILL_FENCED
-        if outcome.forbidden:
+        if outcome.forbidden or outcome.unread:
             return ExitCode.INCOMPLETE
         if self._signals.code is not None:
             return self._signals.code

@@ -182,16 +182,18 @@ def ending(
         )
         left = f"; {count(len(plan.kept), 'fence')} KEPT on purpose" if plan.kept else ""
         also = "; deploys can start again" if free else ""
-        sentence = f"released {outcome.released} of {plan.total} on {where}{took}{left}{also}"
+        sentence = f"released {outcome.released} of {plan.total + outcome.late} on {where}{took}{left}{also}"
         return wrap(style.capitals(sentence), first=f"{style.good} ", rest="  ")
-    if outcome.wrote:
+    if outcome.wrote or outcome.unresolved:
         still = style.capitals(f"{count(len(outcome.left), 'fence')} STILL HELD")
         sum_line = f"stopped on {where}: {outcome.released} released, {still}"
     else:
-        sum_line = f"nothing was released on {where}"
-    lines = [f"{style.failed} {style.bold(sum_line) if not outcome.wrote else sum_line}"]
+        sum_line = style.bold(f"nothing was released on {where}")
+    lines = [f"{style.failed} {sum_line}"]
     lines += wrap(shown(outcome.stopped), first="reason: ", rest=" " * 8)
     lines += [f"  still held: {visible(name)}" for name in outcome.left]
+    if outcome.unresolved:
+        lines.append("a write was sent of which nobody can say what came of it")
     if outcome.lease == "lost":
         lines.append("the lease is in somebody else's hands now")
     again = f"`{fencectl(report, 'recover')}` again takes every fence as it is now"
@@ -279,7 +281,7 @@ def as_annotation(report: FenceReport, outcomes: Sequence[tuple[RecoveryPlan, Ou
     lines = []
     for plan, outcome in outcomes:
         kind = "notice" if outcome.stopped is None else "error"
-        title = f"{label(report)}: {outcome.released} of {plan.total} fences released"
+        title = f"{label(report)}: {outcome.released} of {plan.total + outcome.late} fences released"
         body = [visible(plan.block.title), *(step(told) for told in outcome.told)]
         if outcome.stopped is not None:
             body += [
