@@ -21,6 +21,7 @@ from fencectl.core.releases import Lifted, lift_cordon
 from fencectl.run.fencing import NotFencedError
 from fencectl.run.keeper import LeaseLostError
 from fencectl.run.nodes import NodeError, RollStoppedError
+from fencectl.run.payload import GRACE_S
 from tests.support.clusters import Cluster
 from tests.support.objects import HOLDER, OTHER, journal, mark
 from tests.support.rolling import Rolling, rolling
@@ -280,6 +281,28 @@ def test_interrupt_during_the_command_ends_it_and_leaves_the_node_mutating(stage
     assert (raised.value.why, raised.value.mutating) == ("SIGINT", (node,))
     assert raised.value.exit_code is ExitCode.STILL_FENCED
     assert stage.phase(node) is Phase.MUTATING
+
+
+def test_commands_that_ignore_the_end_share_one_grace(boxed: Rolling, tmp_path: Path) -> None:
+    """What a signal leaves of time must do for all of them."""
+    nodes = [boxed.ref(boxed.kubelet.join()) for _ in range(3)]
+    script = (
+        "import os, pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "pathlib.Path(sys.argv[1], os.environ['FENCECTL_NODE']).touch()\n"
+        "while True: time.sleep(1)"
+    )
+    stopped_s: list[float] = []
+
+    def stop() -> None:
+        boxed.stop = "SIGINT"
+        stopped_s.append(boxed.clock.boot_s)
+
+    boxed.when(lambda: all((tmp_path / node.name).exists() for node in nodes), stop)
+    with pytest.raises(RollStoppedError) as raised:
+        boxed.roller(sys.executable, "-c", script, str(tmp_path)).roll_all(nodes, max_unavailable=3)
+    assert set(raised.value.mutating) == set(nodes)
+    assert boxed.clock.boot_s - stopped_s[0] < 1.5 * GRACE_S
 
 
 def test_lease_that_is_lost_during_the_command_ends_it(boxed: Rolling, tmp_path: Path) -> None:

@@ -190,9 +190,8 @@ def test_pod_that_takes_its_time_to_end_is_waited_for(stage: Rolling) -> None:
     stage.pod("web-1", node)
     stage.kubelet.stuck.add("web-1")
     stage.after(12, stage.kubelet.stuck.clear)
-    begun_s = stage.clock.boot_s
     stage.roller(*TRUE).roll(node)
-    assert stage.clock.boot_s - begun_s > 12
+    assert stage.said_at_s["drained"] - stage.said_at_s["draining, 1 pod left"] > 10
 
 
 def test_pod_that_was_bound_just_before_the_cordon_goes_too(stage: Rolling) -> None:
@@ -263,9 +262,8 @@ def test_retry_after_of_a_budget_is_kept(stage: Rolling) -> None:
     body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}}
     stage.cluster.create(budgets, body | {"spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "a"}}}})
     stage.after(2, lambda: stage.budget(allowed=1, healthy=3))
-    begun_s = stage.clock.boot_s
     stage.roller(*TRUE).roll(node)
-    assert stage.clock.boot_s - begun_s > 10
+    assert stage.said_at_s["drained"] - stage.said_at_s["draining, 1 pod left"] > 10
     assert any(text.endswith("web-1: is still being processed by the server") for text in stage.texts(node))
 
 
@@ -317,13 +315,15 @@ def test_list_that_never_succeeds_ends_the_drain_with_the_reason(boxed: Rolling)
 
 
 def test_many_pods_are_listed_page_by_page(boxed: Rolling, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of later pages go too."""
+    """One of the last page refuses the whole drain."""
     monkeypatch.setattr("fencectl.run.nodes_reads.PAGE_SIZE", 2)
     node = boxed.ref(boxed.kubelet.join())
     for number in range(5):
         boxed.pod(f"web-{number}", node)
-    boxed.roller(*TRUE).roll(node)
-    assert sorted(name for name, _ in evictions(boxed)) == [f"web-{number}" for number in range(5)]
+    boxed.pod("zz-alone", node, owner=None)
+    error = fails_to_drain(boxed, node)
+    assert "zz-alone" in (error.reason or "")
+    assert boxed.pods(node) == {"zz-alone", *(f"web-{number}" for number in range(5))}
 
 
 RIGHTS = [
@@ -404,9 +404,8 @@ def test_lost_lease_during_the_drain_evicts_nothing_more(boxed: Rolling) -> None
     boxed.after(12, lambda: boxed.cluster.sandbox.faults.refuse(verb="patch", resource="leases", status=503))
     with pytest.raises(LeaseLostError):
         boxed.roller(*TRUE).roll(node)
-    sent = len(evictions(boxed))
-    assert boxed.keeper.held_for_s() <= 5
-    assert sent == len(evictions(boxed))
+    # The lease is held still, but not for as long as the eviction that was due may take.
+    assert 0 < boxed.keeper.held_for_s() <= 5
     assert boxed.phase(node) is Phase.CLAIMED
 
 
@@ -420,13 +419,19 @@ def test_uncordon_during_the_drain_ends_it(stage: Rolling) -> None:
     assert error.sentence == f"{node.display} was uncordoned by somebody else while it was drained"
 
 
-@pytest.mark.parametrize("how", ["taken away", "changed"])
-def test_mark_of_another_during_the_drain_ends_it(stage: Rolling, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "keys"),
+    [
+        ("taken away", ("fencectl.dev/holder", "fencectl.dev/journal")),
+        ("changed", ("fencectl.dev/holder",)),
+        ("changed", ("fencectl.dev/journal",)),
+    ],
+)
+def test_mark_of_another_during_the_drain_ends_it(stage: Rolling, how: str, keys: tuple[str, ...]) -> None:
     """The fence is no longer this run's."""
     node = stage.ref(stage.kubelet.join())
     stage.pod("web-1", node)
     stage.budget(allowed=0)
-    keys = ("fencectl.dev/holder", "fencectl.dev/journal")
     value = None if how == "taken away" else "else"
     stage.after(5, lambda: stage.patch_node(node, {"metadata": {"annotations": dict.fromkeys(keys, value)}}))
     error = fails_to_drain(stage, node)

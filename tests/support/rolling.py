@@ -35,7 +35,7 @@ class Rolling:
     """
     What a test of a roll needs.
 
-    `told`: what was said, a node and a text. `each_s`: called about once a second of the moved clock, after the
+    `told`: what was said, a node and a text; `said_at_s`: when a text was first said. `each_s`: called about once a second of the moved clock, after the
     kubelet; `stop`: the reason to stop, once a test sets one.
     """
 
@@ -49,6 +49,7 @@ class Rolling:
     told: list[tuple[str, str]] = field(default_factory=list)
     each_s: list[Callable[[], object]] = field(default_factory=list)
     stop: str | None = None
+    said_at_s: dict[str, float] = field(default_factory=dict)
     _seq: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _next_s: float = 0.0
 
@@ -64,9 +65,13 @@ class Rolling:
             journal_for=self._journal,
             command=command or None,
             must_stop=lambda: self.stop,
-            tell=lambda node, text: self.told.append((node, text)),
+            tell=self._tell,
             **(settings | more),
         )
+
+    def _tell(self, node: str, text: str) -> None:
+        self.told.append((node, text))
+        self.said_at_s.setdefault(text, self.clock.boot_s)
 
     def _journal(self) -> Journal:
         return journal(seq=next(self._seq), rank=1000)
