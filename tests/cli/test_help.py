@@ -38,10 +38,10 @@ def test_help_of_a_verb_names_every_flag_and_no_other(verb: str, program: Progra
     assert named - {"--patch-file"} <= flags_of(verb)  # `--patch-file` is kubectl's
     for param in ROOT.commands[verb].params:
         # NB: `--dry-run=server` is read as a hidden flag of its own, since an option takes a value always or never.
-        if param.param_type_name == "option" and not param.hidden:
-            assert named & set(param.opts), f"{verb} --help does not name {param.opts}"
-        else:
+        if param.param_type_name != "option":
             assert param.metavar in text
+        elif not param.hidden:
+            assert named & set(param.opts), f"{verb} --help does not name {param.opts}"
 
 
 @pytest.mark.parametrize("verb", VERBS)
