@@ -78,7 +78,8 @@ def _one(
         ("Not ours, never released by fencectl", report.not_ours),
     ):
         if entries:
-            yield from ("", title, "", *_table(entries, report))
+            after = "set by" if entries is report.not_ours else "after release"
+            yield from ("", title, "", *_table(entries, report, after=after))
     if commands:
         yield from _commands(report, shell, explain=explain)
 
@@ -127,8 +128,8 @@ def _block(block: HolderBlock, report: FenceReport) -> Iterator[str]:
     yield from ("", "</details>")
 
 
-def _table(entries: Sequence[FenceEntry], report: FenceReport) -> Iterator[str]:
-    yield "| # | fence | now | after release | held since (UTC) |"
+def _table(entries: Sequence[FenceEntry], report: FenceReport, *, after: str = "after release") -> Iterator[str]:
+    yield f"| # | fence | now | {after} | held since (UTC) |"
     yield "| --: | --- | --- | --- | --- |"
     for entry in entries:
         name = words.name_of(entry)
@@ -144,7 +145,7 @@ def _table(entries: Sequence[FenceEntry], report: FenceReport) -> Iterator[str]:
 
 def _after(entry: FenceEntry) -> str:
     if not entry.ours:
-        return inline(words.by_whom(entry), cell=True)
+        return inline(words.by_whom(entry).removeprefix("by "), cell=True)
     parts = []
     refusal = entry.refusal
     if refusal is not None and refusal.kind is NoRelease.WAITS:
