@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
 
 from fencectl.commands.demo_show import Narrator, StepFailedError
 from fencectl.commands.demo_stage import staged
@@ -11,9 +10,6 @@ from fencectl.commands.demo_story import play
 from fencectl.commands.options import DemoOptions
 from fencectl.commands.output import style_of
 from fencectl.core.errors import ExitCode
-
-# The cluster's clock runs this far behind ours, and is turned on where the story would have to wait.
-CLOCK_BEHIND = timedelta(minutes=2)
 
 
 def run(options: DemoOptions) -> ExitCode:
@@ -24,7 +20,7 @@ def run(options: DemoOptions) -> ExitCode:
         return serve()
     stops = not options.yes and sys.stdin.isatty() and sys.stdout.isatty()
     narrator = Narrator(style_of(sys.stdout, options.color), stops=stops)
-    with staged(behind=CLOCK_BEHIND) as stage:
+    with staged() as stage:
         try:
             play(stage, narrator)
         except StepFailedError as failed:

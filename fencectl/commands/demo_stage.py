@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,16 +24,26 @@ from typing import Any, Self
 
 import fencectl
 from fencectl.cluster.clock import SystemClock
-from fencectl.cluster.kubeconfig import resolve
+from fencectl.cluster.kubeconfig import Connection, resolve
 from fencectl.cluster.transport import Transport
-from fencectl.commands.demo_holder import AT_WORK, CHILD, NAMESPACE, NODE, PARENT, SERVER, subject_of
+from fencectl.commands.common import TargetSettings
+from fencectl.commands.demo_process import PROGRAM, Deployer, Ended, end, start
+from fencectl.commands.reading import LOOK_DEADLINE_S, Subject
+from fencectl.core.config import Settings
 from fencectl.core.profiles import FENCECTL
 from fencectl.core.refs import dig
 from fencectl.core.report import FenceReport
 from fencectl.sandbox import Sandbox, SandboxClock
 
 CONTEXT = "demo"
+NAMESPACE = "flux-system"
+PARENT, CHILD, NODE = "flux-system", "apps", "worker-2"
 NODES = ("worker-1", NODE, "worker-3")
+DEPLOY = ("deploy", "--suspend", f"kustomization/{NAMESPACE}/{CHILD}", "--node", NODE, "--")
+"""The demo's deploy, up to the command that it runs."""
+LONG_COMMAND = ("sleep", "600")
+TURNED_BY = timedelta(minutes=2)
+"""The cluster's clock is turned on by this, where one would have to wait until a heartbeat stands still."""
 _OWN_CONFIG = "apiVersion: fencectl.dev/v1\nkind: Config\n"
 _TICK_S = 0.1
 _READY = {
@@ -55,15 +65,6 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a child ended: its status, and what it said; `errors` where its stderr was kept apart."""
-
-    status: int
-    lines: tuple[str, ...]
-    errors: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Stage:
     """The sandbox, and the ways to it. `kubectl`: None where there is none on this machine."""
 
@@ -72,20 +73,28 @@ class Stage:
     kubeconfig: Path
     environment: Mapping[str, str]
     kubectl: str | None
-    clock: LateClock
+    clock: StageClock
 
     def run(self, command: Sequence[str], *, input_text: str = "", joined: bool = True) -> Ended:
         """Run a command to its end; its two streams are joined as on a terminal, unless they are wanted apart."""
-        child = _start(command, self.environment, joined=joined)
+        child = start(command, self.environment, joined=joined)
         try:
             said, errors = child.communicate(input_text)
         finally:
-            _end(child)
+            end(child)
         return Ended(child.returncode, tuple(said.splitlines()), tuple((errors or "").splitlines()))
 
     def fencectl(self, *arguments: str, joined: bool = True) -> Ended:
         """Run this very program on the demo's cluster."""
-        return self.run([*_PYTHON, "fencectl", *arguments], joined=joined)
+        return self.run([*PROGRAM, *arguments], joined=joined)
+
+    def deploy(self, *command: str) -> Ended:
+        """Run the demo's deploy to its end."""
+        return self.fencectl(*DEPLOY, *command)
+
+    def deployer(self) -> Deployer:
+        """Start the demo's deploy with a command that does not end, so that there is time to kill it."""
+        return Deployer([*DEPLOY, *LONG_COMMAND], self.environment)
 
     def look(self) -> FenceReport:
         """Read the cluster as `fences` does."""
@@ -121,102 +130,58 @@ class Stage:
         return json.loads(answer.body) if answer.ok else None
 
 
-class LateClock:
-    """Keeps a sandbox's clock running some time behind ours, until it is turned on to the present."""
+class StageClock:
+    """Keeps a sandbox's clock at ours, and ahead once it is turned on: what a deploy writes is by our clock."""
 
-    def __init__(self, clock: SandboxClock, behind: timedelta) -> None:
+    def __init__(self, clock: SandboxClock) -> None:
         self._clock = clock
-        self._behind = behind
+        self._ahead = timedelta()
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._ticking = threading.Thread(target=self._tick, name="demo-clock", daemon=True)
 
     def __enter__(self) -> Self:
-        if self._clock.is_manual:
-            self._ticking.start()
+        self._ticking.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stop.set()
-        if self._ticking.is_alive():
-            self._ticking.join()
+        self._ticking.join()
 
-    def turn_on(self) -> float:
-        """Turn the clock on to the present; return by how many seconds."""
+    def turn_on(self, by: timedelta = TURNED_BY) -> float:
+        """Turn the clock on; return by how many seconds."""
         with self._lock:
-            turned_by, self._behind = self._behind, timedelta()
-        self._catch_up()
-        return turned_by.total_seconds()
+            self._ahead += by
+        self._go_on()
+        return by.total_seconds()
 
     def _tick(self) -> None:
         while not self._stop.wait(_TICK_S):
-            self._catch_up()
+            self._go_on()
 
-    def _catch_up(self) -> None:
+    def _go_on(self) -> None:
         with self._lock:
-            late_s = (datetime.now(UTC) - self._behind - self._clock.now()).total_seconds()
+            late_s = (datetime.now(UTC) + self._ahead - self._clock.now()).total_seconds()
             # NB: our own clock may be set back; the cluster's only goes on.
-            if self._clock.is_manual and late_s > 0:
+            if late_s > 0:
                 self._clock.advance(late_s)
 
 
-class Deployer:
-    """
-    A deploy of the demo in a process of its own.
-
-    It ends with the `with` block at the latest: whatever becomes of the demo, no process of it stays.
-    """
-
-    def __init__(self, stage: Stage, *, behind_s: float = 0.0) -> None:
-        command = [*_PYTHON, "fencectl.commands.demo_holder", "--behind", str(behind_s)]
-        self._child = _start(command, stage.environment)
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._child.pid
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _end(self._child)
-
-    def begin(self) -> tuple[str, ...]:
-        """Return what it says until it is at work, or all of it where it ends before that."""
-        lines: list[str] = []
-        assert self._child.stdout is not None  # noqa: S101  asked for a pipe
-        for line in self._child.stdout:
-            lines.append(line.rstrip("\n"))
-            if AT_WORK in line:
-                break
-        return tuple(lines)
-
-    def finish(self) -> Ended:
-        """Let it end by itself, and return what it says on the way."""
-        said, _ = self._child.communicate()
-        return Ended(self._child.returncode, tuple(said.splitlines()))
-
-    def kill(self) -> int:
-        """Kill it as nothing can be caught, wait until it is gone, and return how it ended."""
-        self._child.kill()
-        return self._child.wait()
-
-
 @contextmanager
-def staged(*, behind: timedelta = timedelta(), environ: Mapping[str, str] | None = None) -> Iterator[Stage]:
-    """Start a cluster with three nodes and two Kustomizations, whose clock is `behind` ours."""
+def staged(*, environ: Mapping[str, str] | None = None) -> Iterator[Stage]:
+    """Start a cluster with three nodes and two Kustomizations, of which one applies the other."""
     environ = os.environ if environ is None else environ
     interrupt = signal.getsignal(signal.SIGINT)
     with ExitStack() as after:
         after.callback(signal.signal, signal.SIGINT, interrupt)
         folder = Path(after.enter_context(TemporaryDirectory(prefix="fencectl-demo-")))
-        sandbox = after.enter_context(Sandbox(manual_clock_at=datetime.now(UTC) - behind if behind else None))
-        clock = after.enter_context(LateClock(sandbox.clock, behind))
+        sandbox = after.enter_context(Sandbox(manual_clock_at=datetime.now(UTC)))
+        clock = after.enter_context(StageClock(sandbox.clock))
         _furnish(sandbox)
         sandbox.flux.automatic()
         kubeconfig = _private(folder / "kubeconfig", sandbox.kubeconfig(context=CONTEXT))
         config = _private(folder / "fencectl.yaml", _OWN_CONFIG)
+        (folder / "tmp").mkdir(mode=0o700)
         transport = resolve(str(kubeconfig), CONTEXT, {}, folder).open()
         after.callback(transport.close)
         kubectl = find_kubectl(environ)
@@ -226,11 +191,28 @@ def staged(*, behind: timedelta = timedelta(), environ: Mapping[str, str] | None
             sandbox=sandbox,
             transport=transport,
             kubeconfig=kubeconfig,
-            environment=_for_children(environ, kubeconfig=kubeconfig, config=config, kubectl=kubectl)
-            | {SERVER: sandbox.url},
+            environment=_for_children(environ, kubeconfig=kubeconfig, config=config, kubectl=kubectl),
             kubectl=kubectl,
             clock=clock,
         )
+
+
+def typed(*command: str) -> str:
+    """The demo's deploy as one would type it."""
+    return shlex.join(["fencectl", *DEPLOY, *command])
+
+
+def subject_of(connection: Connection) -> Subject:
+    """Read a cluster under the default names, whatever settings the user has."""
+    target = TargetSettings(
+        target=None,
+        context=connection.context_flag,
+        print_context=None,
+        profile=FENCECTL,
+        settings=Settings(),
+        repository=None,
+    )
+    return Subject(target, connection, LOOK_DEADLINE_S, None)
 
 
 def find_kubectl(environ: Mapping[str, str]) -> str | None:
@@ -238,10 +220,6 @@ def find_kubectl(environ: Mapping[str, str]) -> str | None:
     return shutil.which("kubectl", path=environ.get("PATH")) or shutil.which(
         "kubectl", path=str(Path(sys.executable).parent)
     )
-
-
-# NB: `-P` keeps the current folder out of the import path; with it, `-m` would prefer what lies there.
-_PYTHON = (sys.executable, "-P", "-m")
 
 
 def _furnish(sandbox: Sandbox) -> None:
@@ -283,12 +261,16 @@ def _for_children(
         if not key.startswith(_NOT_FOR_CHILDREN) and not key.lower().endswith("_proxy")
     }
     package = str(Path(fencectl.__file__).resolve().parent.parent)
-    more_path = [str(Path(kubectl).parent)] if kubectl else []
+    # NB: children do not run in the folder that a relative PATH is about.
+    more_path = [str(Path(kubectl).absolute().parent)] if kubectl else []
     return kept | {
         "KUBECONFIG": str(kubeconfig),
         "KUBERC": "off",
         # NB: kubectl keeps its discovery cache and its preferences below HOME.
         "HOME": str(kubeconfig.parent),
+        # NB: a killed deploy cannot take its private kubeconfig away.
+        "TMPDIR": str(kubeconfig.parent / "tmp"),
+        "FENCECTL_DEPLOY_CONFIG": str(config),
         "FENCECTL_FENCES_CONFIG": str(config),
         "FENCECTL_RELEASE_CONFIG": str(config),
         "PATH": os.pathsep.join([*filter(None, [environ.get("PATH")]), *more_path]),
@@ -299,27 +281,3 @@ def _for_children(
         "NO_COLOR": "1",
         "TERM": "dumb",
     }
-
-
-def _start(
-    command: Sequence[str], environment: Mapping[str, str], *, joined: bool = True
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if joined else subprocess.PIPE,
-        encoding="utf-8",
-        errors="backslashreplace",
-        env=dict(environment),
-        # NB: ctrl-c reaches every process of a terminal's foreground group; the story decides who ends when.
-        start_new_session=True,
-    )
-
-
-def _end(child: subprocess.Popen[str]) -> None:
-    """Kill a child and what it started, if it still runs, and close its pipes."""
-    if child.poll() is None:
-        os.killpg(child.pid, signal.SIGKILL)
-    with child:
-        child.wait()

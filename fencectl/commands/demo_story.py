@@ -11,32 +11,34 @@ import os
 import shlex
 import shutil
 import signal
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import takewhile
 
 from fencectl.cluster.write import send
-from fencectl.commands.demo_holder import AT_WORK, CHILD, NAMESPACE, NODE, PARENT, refusal_code
+from fencectl.commands.demo_process import AT_WORK, Deployer, Ended
 from fencectl.commands.demo_show import Narrator
-from fencectl.commands.demo_stage import Deployer, Ended, Fenced, Stage
+from fencectl.commands.demo_stage import CHILD, LONG_COMMAND, NAMESPACE, NODE, PARENT, Fenced, Stage, typed
 from fencectl.core.answers import Applied
 from fencectl.core.errors import ExitCode
-from fencectl.core.evidence import Verdict
+from fencectl.core.evidence import Strength, Verdict
 from fencectl.core.identity import parse_holder
 from fencectl.core.report import FenceReport, HolderBlock
 from fencectl.core.selection import select
 from fencectl.core.times import age_text
 
-DEPLOY = "python -m fencectl.commands.demo_holder"
 FREE = Fenced()
 _FLUX = (f"kustomization/{NAMESPACE}/{PARENT}", f"kustomization/{NAMESPACE}/{CHILD}")
 HELD = 4
+ROOM = 17
+"""So many lines of the report leave room for the rest of its step, on a screen of 24."""
 
 
 def play(stage: Stage, narrator: Narrator) -> None:
     """Play the five steps. Raises StepFailedError for the first that did not do what it says."""
     narrator.say("fencectl demo: a cluster inside this program; nothing else is touched. 5 steps.")
     with ExitStack() as after:
-        deployer = after.enter_context(Deployer(stage))
+        deployer = after.enter_context(stage.deployer())
         holder = deploy_starts(stage, narrator, deployer)
         deploy_is_killed(stage, narrator, deployer, holder)
         left = fences_are_shown(stage, narrator, deployer.pid)
@@ -49,11 +51,12 @@ def play(stage: Stage, narrator: Narrator) -> None:
 def deploy_starts(stage: Stage, narrator: Narrator, deployer: Deployer) -> str:
     """Step 1; return the holder."""
     narrator.step("a deploy starts: it takes the lease, suspends Flux, cordons a node")
-    narrator.aside("the demo plays the deploy: a process of its own, through the real patches")
-    narrator.command(f"{DEPLOY} &")
+    narrator.aside(f"kustomization/{NAMESPACE}/{PARENT} applies {CHILD}, so the deploy suspends both")
+    narrator.command(f"{typed(*LONG_COMMAND)} &")
     said = deployer.begin()
     narrator.output(said)
-    narrator.require("it placed all its fences", expected=True, found=bool(said) and AT_WORK in said[-1])
+    at_work = bool(said) and said[-1].endswith(AT_WORK)
+    narrator.require("it placed all its fences, and its command runs", expected=True, found=at_work)
     stands = stage.fenced()
     narrator.check(
         f"on the cluster: process {deployer.pid} holds the lease, 2 suspensions and a cordon",
@@ -69,6 +72,7 @@ def deploy_is_killed(stage: Stage, narrator: Narrator, deployer: Deployer, holde
     narrator.command(f"kill -9 {deployer.pid}")
     status = deployer.kill()
     narrator.check(f"process {deployer.pid} was ended by signal 9", expected=-signal.SIGKILL, found=status)
+    narrator.check("its command has ended with it", expected=True, found=deployer.is_silent())
     narrator.check(
         f"node/{NODE} is still cordoned, Flux still suspended, the lease still taken",
         expected=fenced_by(holder),
@@ -76,10 +80,9 @@ def deploy_is_killed(stage: Stage, narrator: Narrator, deployer: Deployer, holde
     )
     turned_on = age_text(stage.clock.turn_on())
     narrator.aside(f"the demo turns its cluster's clock on by {turned_on}: the heartbeat stands still")
-    narrator.command(DEPLOY)
-    with Deployer(stage) as second:
-        refused = second.finish()
-    narrator.output(refused.lines)
+    narrator.command(typed("true"))
+    refused = stage.deploy("true")
+    narrator.output(_without_block(refused.lines))
     code = refusal_code(stage.look())
     proven = code is ExitCode.HELD_DEAD
     narrator.check(
@@ -99,7 +102,9 @@ def fences_are_shown(stage: Stage, narrator: Narrator, pid: int) -> FenceReport:
     narrator.command("fencectl fences")
     shown = stage.fencectl("fences")
     overview = "\n".join(takewhile(lambda line: not line.startswith("# release commands"), shown.lines))
-    narrator.output([*overview.rstrip().splitlines(), f"… {HELD} release commands follow: step 4 runs them"])
+    narrator.output(
+        [*_fitting(overview.rstrip().splitlines()), f"… {HELD} release commands follow: step 4 runs them"]
+    )
     check = shlex.split(judgement.check or "")
     if check and shutil.which(check[0]):
         narrator.command(judgement.check or "")
@@ -137,10 +142,9 @@ def fences_are_released(stage: Stage, narrator: Narrator, report: FenceReport) -
 def next_deploy_goes_through(stage: Stage, narrator: Narrator) -> None:
     """Step 5."""
     narrator.step("a second deploy goes through")
-    narrator.command(f"{DEPLOY} </dev/null")
-    with Deployer(stage) as second:
-        deployed = second.finish()
-    narrator.output(deployed.lines)
+    narrator.command(typed("true"))
+    deployed = stage.deploy("true")
+    narrator.output(_without_steps(deployed.lines))
     narrator.check(
         "it fenced, and released all of it", expected=(0, FREE), found=(deployed.status, stage.fenced())
     )
@@ -165,10 +169,37 @@ def fenced_by(holder: str) -> Fenced:
     )
 
 
+def refusal_code(report: FenceReport) -> ExitCode:
+    """The status of a deploy that is refused because of these fences, as a reader of the report would say it."""
+    if report.blocks_with(Verdict.LIVE):
+        return ExitCode.HELD_LIVE
+    proven = all(block.judgement.strength is Strength.PROVEN for block in report.blocks)
+    return ExitCode.HELD_DEAD if report.blocks and proven else ExitCode.HELD_PERSON_NEEDED
+
+
 def named_in(report: FenceReport) -> tuple[str, ...]:
     """Return what `release` has to be told: an unknown holder's commands are printed only where it was named."""
     block = report.blocks[0]
     return () if block.judgement.verdict is Verdict.DEAD else ("--holder", block.holder.identity)
+
+
+def _fitting(lines: Sequence[str]) -> list[str]:
+    """Without its empty lines where a step would need more than a screen."""
+    return [line for line in lines if line or len(lines) <= ROOM]
+
+
+def _without_block(lines: Sequence[str]) -> list[str]:
+    """A refusal without the part of the report that the next step shows."""
+    if "" not in lines or "nothing was changed" not in lines:
+        return list(lines)
+    begins, ends = lines.index(""), lines.index("nothing was changed")
+    return [*lines[:begins], "…", *lines[ends:]]
+
+
+def _without_steps(lines: Sequence[str]) -> list[str]:
+    """What a deploy said, without the steps that the first one showed already."""
+    begun = [number for number, line in enumerate(lines) if line.endswith(AT_WORK)]
+    return [lines[0], "…", *lines[begun[0] :]] if begun else list(lines)
 
 
 def _sent(stage: Stage, report: FenceReport, block: HolderBlock) -> Ended:

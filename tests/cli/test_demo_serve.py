@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from fencectl.commands.demo_serve import LEFT_AGO_S
+from fencectl.commands.demo_stage import TURNED_BY
+from fencectl.core.errors import ExitCode
+from fencectl.core.times import age_text
 from tests.cli.test_demo import LEFT
 from tests.support.program import environment, run_program
 from tests.support.realcluster import find_kubectl
@@ -84,13 +86,21 @@ def test_serve_prints_one_line_for_the_shell_and_explains_on_stderr(demo: Served
     assert demo.line == f"export KUBECONFIG={shlex.quote(str(demo.kubeconfig))}\n"
     assert demo.process.poll() is None
     assert f"`kill {demo.process.pid}`" in demo.explained
-    assert [oct(path.stat().st_mode & 0o777) for path in demo.kubeconfig.parent.iterdir()] == ["0o600", "0o600"]
+    modes = {path.name: path.stat().st_mode & 0o777 for path in demo.kubeconfig.parent.iterdir()}
+    assert modes == {"kubeconfig": 0o600, "fencectl.yaml": 0o600, "tmp": 0o700}
 
 
 def test_what_serve_suggests_works_as_it_stands(demo: Served, tmp_path: Path) -> None:
     """Every suggested command, run by the real sh, with the real kubectl; then nothing is held any more."""
     suggested = [line.strip() for line in demo.explained.splitlines() if line.startswith("  ")]
-    assert [line.split()[0] for line in suggested] == ["fencectl", "kubectl", "kubectl", "fencectl"]
+    rehearsal = ["fencectl recover --context demo --dry-run"] if LEFT[1] == ExitCode.HELD_DEAD else []
+    assert [line.split()[0] for line in suggested if line not in rehearsal] == [
+        "fencectl",
+        "kubectl",
+        "kubectl",
+        "fencectl",
+    ]
+    assert [line for line in suggested if " recover " in line] == rehearsal
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "fencectl"
@@ -110,13 +120,14 @@ def test_what_serve_suggests_works_as_it_stands(demo: Served, tmp_path: Path) ->
     )
     assert done.returncode == 0, done.stderr
     assert f"4 fences held on demo by 1 holder: {LEFT[0]}" in done.stdout
+    assert ("would release 4 fences of " in done.stdout) == bool(rehearsal)
     assert "released 4 of 4" in done.stderr
     after = run_program("fences", "--context", "demo", kubeconfig=demo.kubeconfig, cwd=tmp_path)
     assert (after.code, after.stdout.splitlines()[0]) == (0, "no fence is held on demo")
 
 
 def test_served_cluster_shows_what_a_killed_deploy_left(demo: Served, tmp_path: Path) -> None:
-    """An hour old, and with a real clock: no skew, and the printed check finds no process."""
+    """Two minutes old by the cluster's clock, which is said, and the printed check finds no process."""
     report = run_program("fences", "-o", "json", kubeconfig=demo.kubeconfig, cwd=tmp_path).json
     assert [fence["object"]["name"] for fence in report["fences"]] == [
         "worker-2",
@@ -124,9 +135,11 @@ def test_served_cluster_shows_what_a_killed_deploy_left(demo: Served, tmp_path: 
         "flux-system",
         "fencectl-deploy",
     ]
-    assert all(LEFT_AGO_S - 1 <= fence["age_s"] < LEFT_AGO_S + WAIT_S for fence in report["fences"])
+    least_s = TURNED_BY.total_seconds() - 1
+    assert all(least_s <= fence["age_s"] < least_s + WAIT_S for fence in report["fences"])
     assert {fence["verdict"] for fence in report["fences"]} == {LEFT[0].split()[0]}
-    assert report["notes"] == []
+    assert [note.startswith("this machine's clock is ") for note in report["notes"]] == [True]
+    assert f"turned the cluster's clock on by {age_text(TURNED_BY.total_seconds())}: " in demo.explained
     check = subprocess.run(shlex.split(report["fences"][0]["check"]), capture_output=True, text=True, check=False)
     assert len(check.stdout.splitlines()) == 1  # its heading
 

@@ -1,5 +1,5 @@
 """
-Aspects: without kubectl · a step that does not do what it says · a deploy that is refused, waits, or is let be ·
+Aspects: without kubectl · a step that does not do what it says · a deploy that is refused, too slow, or killed ·
 what its processes see.
 """
 
@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,32 +18,34 @@ from pathlib import Path
 
 import pytest
 
-from fencectl.commands import demo_holder
-from fencectl.commands.demo_deploy import LeaseHeldError, PlayedDeploy
-from fencectl.commands.demo_holder import CHILD, NAMESPACE, NODE, PARENT, refusal_code
 from fencectl.commands.demo_show import Narrator, StepFailedError
-from fencectl.commands.demo_stage import Deployer, Fenced, Stage, staged
+from fencectl.commands.demo_stage import CHILD, NAMESPACE, NODE, PARENT, TURNED_BY, Fenced, Stage, staged
 from fencectl.commands.demo_story import (
     FREE,
     deploy_is_killed,
     deploy_starts,
     fenced_by,
     fences_are_released,
+    fences_are_shown,
     next_deploy_goes_through,
+    refusal_code,
 )
 from fencectl.core.errors import ExitCode
 from fencectl.core.profiles import FENCECTL, JOURNAL
+from fencectl.evidence.machine import Machine
 from fencectl.report.style import PLAIN, Style
-from tests.cli.test_demo import is_running, this_host
+from tests.cli.test_demo import is_running
+from tests.support.played_deploy import PlayedDeploy
+from tests.support.terminal import WAIT_S
 
 # Single steps, in this process
 
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    """A stage whose clock is two minutes late, as in the story."""
+    """A stage as in the story."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with staged(behind=timedelta(minutes=2), environ=os.environ) as made:
+    with staged(environ=os.environ) as made:
         yield made
 
 
@@ -52,7 +56,7 @@ def narrator() -> Narrator:
 
 def held(stage: Stage) -> str:
     """Let a deploy fence the stage and be killed; return its holder."""
-    with Deployer(stage) as deployer:
+    with stage.deployer() as deployer:
         deployer.begin()
         deployer.kill()
     holder = stage.fenced().holder
@@ -99,26 +103,36 @@ def test_deploy_that_nobody_can_prove_dead_is_refused_with_19_and_released_by_na
 ) -> None:
     """A holder that recorded no machine is unknown for ever: its commands are printed only where it is named."""
     holder = "0000000000000000-local-elsewhere-7-0a0b0c0d"
-    run = PlayedDeploy(stage.transport, holder, FENCECTL.lease, demo_holder.server_time(stage.transport))
+    run = PlayedDeploy(stage.transport, holder, FENCECTL.lease, stage.sandbox.clock.now())
     run.take_lease()
     run.suspend(NAMESPACE, PARENT, rank=1)
     run.suspend(NAMESPACE, CHILD, rank=2)
     run.cordon(NODE)
     stage.clock.turn_on()
-    with Deployer(stage) as second:
-        refused = second.finish()
-    assert (refused.status, refused.lines[1]) == (19, "  4 fences held on demo by 1 holder: unknown")
+    refused = stage.deploy("true")
+    assert refused.status == ExitCode.HELD_PERSON_NEEDED == refusal_code(stage.look()), refused.lines
+    fences_are_shown(stage, narrator, pid=2**22 + 1)
+    said = capsys.readouterr().out
+    assert "4 fences held on demo by 1 holder: unknown. " in said
+    assert said.count("\n") <= 1 + 23
     fences_are_released(stage, narrator, stage.look())
     assert f"$ fencectl release --holder {holder} | sh\n" in capsys.readouterr().out
     assert stage.fenced() == FREE
 
 
-def test_deploy_waits_for_flux_before_it_goes_on(stage: Stage) -> None:
-    """A suspension does not stop a reconcile in flight: without Flux's own word it is not drained."""
+def test_deploy_that_does_not_come_to_work_fails_the_first_step(
+    stage: Stage, narrator: Narrator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without Flux's own word nothing is drained; the demo does not wait for it without a bound."""
     stage.sandbox.flux.automatic(on=False)
-    with Deployer(stage) as deployer:
-        said = deployer.begin()
-    assert said[-1] == "error: kustomization/flux-system/flux-system still reconciles"
+    with stage.deployer() as deployer:
+        assert deployer.begin(within_s=0) == ()
+        assert deployer.kill() == -signal.SIGKILL
+    with stage.deployer() as deployer:
+        deployer.kill()
+        with pytest.raises(StepFailedError):
+            deploy_starts(stage, narrator, deployer)
+    assert "✗ not so: it placed all its fences, and its command runs\n" in capsys.readouterr().out
 
 
 def test_only_the_lease_carries_the_details(stage: Stage) -> None:
@@ -138,7 +152,7 @@ def test_somebody_uncordons_meanwhile_and_the_second_step_fails(
     stage: Stage, narrator: Narrator, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each step looks at the cluster itself; it does not repeat what it expects."""
-    with Deployer(stage) as deployer:
+    with stage.deployer() as deployer:
         holder = deploy_starts(stage, narrator, deployer)
         stage.sandbox.store.patch("nodes", NODE, {"spec": {"unschedulable": None}})
         with pytest.raises(StepFailedError):
@@ -153,10 +167,10 @@ def test_deploy_that_cannot_fence_fails_the_first_step(
 ) -> None:
     """What the process said is shown above the mark."""
     stage.sandbox.store.patch("ks", CHILD, {"spec": {"suspend": True}}, namespace=NAMESPACE)
-    with Deployer(stage) as deployer, pytest.raises(StepFailedError):
+    with stage.deployer() as deployer, pytest.raises(StepFailedError):
         deploy_starts(stage, narrator, deployer)
     said = capsys.readouterr().out
-    assert "error: it cannot be fenced: it is already suspended, and not by this run\n✗ not so:" in said
+    assert re.search(r"suspended.*\n(?s:.*)✗ not so: it placed all its fences", said), said
 
 
 def test_next_deploy_is_refused_while_fences_are_held(stage: Stage, narrator: Narrator) -> None:
@@ -168,20 +182,31 @@ def test_next_deploy_is_refused_while_fences_are_held(stage: Stage, narrator: Na
 
 def test_deploy_beside_a_live_one_is_refused_with_12(stage: Stage) -> None:
     """The heartbeat is younger than its duration: waiting helps."""
-    with Deployer(stage) as first:
+    with stage.deployer() as first:
         first.begin()
         before = stage.fenced()
-        with Deployer(stage) as second:
-            refused = second.finish()
-        assert refused.status == ExitCode.HELD_LIVE, refused.lines
-        assert (
-            refused.lines[0]
-            == f"not deployed: lease/flux-system/fencectl-deploy is held by {this_host()} pid {first.pid}"
-        )
-        assert refused.lines[-1] == "  nothing was changed"
+        refused = stage.deploy("true")
+        assert refused.status == ExitCode.HELD_LIVE == refusal_code(stage.look()), refused.lines
+        assert refused.lines[0] == "✗ not deployed to demo: fences are held (12)"
+        assert "nothing was changed" in refused.lines
         assert stage.fenced() == before
-        assert first.finish().status == ExitCode.OK
-    assert stage.fenced() == FREE
+
+
+def test_killed_deploy_takes_its_command_along(stage: Stage) -> None:
+    """A signal that nobody can catch ends both; as long as the command runs, the output has no end."""
+    with stage.deployer() as deployer:
+        deployer.begin()
+        end_s = time.monotonic() + WAIT_S
+        # NB: the deploy says that its command runs right before it starts it.
+        while not (started := deployer.commands()):
+            assert time.monotonic() < end_s
+        assert len(started) == 1
+        assert not deployer.is_silent(within_s=0)
+        assert deployer.kill() == -signal.SIGKILL
+        assert deployer.is_silent()
+        # NB: its streams are closed just before it ends, and who inherits it may be slow to take notice of that.
+        while (command := Machine().process(started[0])) is not None and command.alive:
+            assert time.monotonic() < end_s
 
 
 def test_refusal_without_a_holder_needs_a_person(stage: Stage) -> None:
@@ -189,52 +214,7 @@ def test_refusal_without_a_holder_needs_a_person(stage: Stage) -> None:
     assert refusal_code(stage.look()) is ExitCode.HELD_PERSON_NEEDED
 
 
-def test_deploy_releases_in_the_reverse_order_and_the_lease_last(stage: Stage) -> None:
-    """Node, child, parent, lease; each by one patch from a fresh read."""
-    run = PlayedDeploy(
-        stage.transport, "0000000000000000-local-x-7-aa", FENCECTL.lease, demo_holder.server_time(stage.transport)
-    )
-    run.take_lease()
-    run.suspend(NAMESPACE, PARENT, rank=1)
-    run.suspend(NAMESPACE, CHILD, rank=2)
-    run.cordon(NODE)
-    with pytest.raises(LeaseHeldError, match="is held by x pid 7"):
-        replace_holder(run, "0000000000000000-local-y-8-bb").take_lease()
-    assert [(ref.name, after) for ref, after in run.release_all()] == [
-        (NODE, "schedulable"),
-        (CHILD, "reconciles"),
-        (PARENT, "reconciles"),
-        ("fencectl-deploy", "free"),
-    ]
-    assert stage.fenced() == FREE
-
-
-def replace_holder(run: PlayedDeploy, holder: str) -> PlayedDeploy:
-    return PlayedDeploy(run.door, holder, run.lease, run.now)
-
-
 # What its processes see
-
-
-def test_deploy_refuses_any_cluster_but_the_demos(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Typed by hand, it must not suspend and cordon whatever the current context is."""
-    monkeypatch.setenv("KUBECONFIG", str(stage.kubeconfig))
-    monkeypatch.delenv(demo_holder.SERVER, raising=False)
-    stage.sandbox.requests.clear()
-    assert demo_holder.main([]) is ExitCode.USAGE
-    assert capsys.readouterr().out == "error: demo is not the demo's own cluster; nothing was read or changed\n"
-    assert len(stage.sandbox.requests) == 0
-
-
-def test_deploy_without_a_kubeconfig_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One sentence, as everywhere."""
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    assert demo_holder.main([]) is ExitCode.USAGE
-    assert capsys.readouterr().out.startswith("error: ")
 
 
 def test_children_get_nothing_of_the_users_settings(tmp_path: Path) -> None:
@@ -253,7 +233,9 @@ def test_children_get_nothing_of_the_users_settings(tmp_path: Path) -> None:
         seen: Mapping[str, str] = made.environment
         folder = made.kubeconfig.parent
         assert folder.stat().st_mode & 0o777 == 0o700
-        assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+        assert {path.stat().st_mode & 0o777 for path in folder.iterdir() if path.is_file()} == {0o600}
+        assert Path(seen["TMPDIR"]).parent == folder
+        assert Path(seen["TMPDIR"]).stat().st_mode & 0o777 == 0o700
         assert seen["LANG"] == "de_DE.UTF-8"
         assert (seen["KUBECONFIG"], seen["HOME"], seen["KUBERC"]) == (str(made.kubeconfig), str(folder), "off")
         gone = {"FENCECTL_FENCES_CONTEXT", "KUBERNETES_SERVICE_HOST", "GITHUB_TOKEN", "GH_TOKEN", "https_proxy"}
@@ -272,20 +254,20 @@ def test_kubectl_beside_this_python_is_found(tmp_path: Path) -> None:
 
 def test_deploy_ends_with_the_block_that_holds_it(stage: Stage) -> None:
     """Whatever happens to the demo, no process of it stays; nothing is released by that."""
-    deployer = Deployer(stage)
+    deployer = stage.deployer()
     with deployer:
         deployer.begin()
     assert not is_running(deployer.pid)
     assert stage.fenced() != Fenced()
 
 
-def test_late_clock_runs_and_is_turned_on_once(stage: Stage) -> None:
-    """It is two minutes late until it is turned on, and never goes back."""
-    late = datetime.now(UTC) - stage.sandbox.clock.now()
-    assert timedelta(minutes=1, seconds=59) < late < timedelta(minutes=2, seconds=30)
-    assert stage.clock.turn_on() == 120.0
+def test_clock_of_the_stage_is_ours_until_it_is_turned_on(stage: Stage) -> None:
+    """A deploy writes times by our clock; the cluster's goes ahead of it, and never back."""
     assert abs(datetime.now(UTC) - stage.sandbox.clock.now()) < timedelta(seconds=30)
-    assert stage.clock.turn_on() == 0.0
+    before = stage.sandbox.clock.now()
+    assert stage.clock.turn_on() == TURNED_BY.total_seconds() == 120.0
+    turned_by = stage.sandbox.clock.now() - before
+    assert TURNED_BY <= turned_by < TURNED_BY + timedelta(seconds=30)
 
 
 def test_hostile_output_is_made_harmless(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,7 @@ import pytest
 from fencectl.cluster.kubeconfig import resolve
 from fencectl.cluster.observe import WHOLE, Part
 from fencectl.cluster.transport import Transport
-from fencectl.commands.demo_deploy import PlayedDeploy
-from fencectl.commands.demo_holder import subject_of
+from fencectl.commands.demo_stage import subject_of
 from fencectl.commands.reading import Subject
 from fencectl.commands.watch_evidence import ASK_AGAIN_S
 from fencectl.commands.watch_follow import (
@@ -38,6 +37,7 @@ from fencectl.core.times import micro_time
 from fencectl.sandbox import Sandbox
 from tests.kube.support_kube import FakeClock
 from tests.report import story
+from tests.support.played_deploy import PlayedDeploy
 
 NODES, LEASES = frozenset({Part.NODES}), frozenset({Part.LEASES})
 HOLDER = "4f2a91c07be3d855-local-desk-4711-9c41e07a"

@@ -12,7 +12,6 @@ from typing import Any, cast
 from fencectl.cluster.observe import observe
 from fencectl.cluster.transport import Transport
 from fencectl.cluster.write import create
-from fencectl.commands.demo_deploy import PlayedDeploy
 from fencectl.commands.reading import Look
 from fencectl.core.answers import Applied
 from fencectl.core.assemble import assemble, read_runs
@@ -29,6 +28,7 @@ from fencectl.run.story import World
 from fencectl.sandbox import Request, Sandbox
 from tests.support.inprocess import START_AT, HandClock, SandboxDoor
 from tests.support.objects import HOLDER, OTHER
+from tests.support.played_deploy import PlayedDeploy
 
 Raw = dict[str, Any]
 LEASE = ("flux-system", "fencectl-deploy")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from fencectl.cluster.kubeconfig import resolve
-from fencectl.commands.demo_deploy import PlayedDeploy
 from tests.support.clusters import Cluster, ensure_namespace, make_kustomization, make_lease, make_node, path_of
 from tests.support.objects import HOLDER
+from tests.support.played_deploy import PlayedDeploy
 
 Raw = dict[str, Any]
 LEASE = ("flux-system", "fencectl-deploy")

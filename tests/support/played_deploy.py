@@ -1,14 +1,11 @@
 """
-A deploy as far as its fences go: lease, suspensions outermost first, nodes; each through the real patches.
-
-The demo plays it on its own sandbox and then kills it: what is left is what a killed deploy leaves. One that is
-left alone releases everything again, in the reverse order.
+A deploy as far as its fences go, played step by step in a test: lease, suspensions, nodes, each through the real
+patches. What it does not release is what a killed deploy leaves.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,7 +13,7 @@ from typing import Any
 from fencectl.cluster.transport import Transport
 from fencectl.cluster.write import create, send
 from fencectl.core.answers import Answer, Applied, Refused, Unknown
-from fencectl.core.errors import FencectlError, PersonNeededError
+from fencectl.core.errors import FencectlError
 from fencectl.core.identity import parse_holder
 from fencectl.core.journal import Journal, LeaseRef, Phase
 from fencectl.core.lease import LeaseTerms, acquire_lease, new_lease
@@ -30,7 +27,6 @@ from fencectl.core.placements import (
     rewrite_journal,
 )
 from fencectl.core.refs import ObjectRef, Seen, dig
-from fencectl.core.releases import CannotLift, drain_token, lift_cordon, lift_lease, lift_suspension
 
 LEASE_KIND = ("coordination.k8s.io/v1", "Lease", "leases")
 KUSTOMIZATION_KIND = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "kustomizations")
@@ -38,17 +34,13 @@ NODE_KIND = ("v1", "Node", "nodes")
 
 
 class NotFencedError(FencectlError):
-    """A fence could not be placed, or not be released."""
-
-
-class LeaseHeldError(PersonNeededError):
-    """Another holder has the lease: no deploy starts beside it."""
+    """A fence could not be placed."""
 
 
 @dataclass(slots=True)
 class PlayedDeploy:
     """
-    One run that fences; unless `release_all` is called, all of it stays, as after a kill.
+    One run that fences; all of it stays, as after a kill.
 
     `holder`: its identity. `lease`: namespace and name. `now`: its clock, aware UTC. `story`: further fields of
     the journal, such as `repository`.
@@ -63,13 +55,12 @@ class PlayedDeploy:
     token: int = 0
     _lease_ref: LeaseRef | None = None
     _seq: int = 0
-    _fenced: list[ObjectRef] = field(default_factory=list)
 
     def take_lease(self) -> int:
         """
         Create the lease, or take it where it is free; return the fencing token.
 
-        Raises LeaseHeldError where another holder has it; nothing was changed then.
+        Raises NotFencedError where another holder has it; nothing was changed then.
         """
         namespace, name = self.lease
         seen = self._read(LEASE_KIND, namespace, name)
@@ -81,7 +72,7 @@ class PlayedDeploy:
             taken = acquire_lease(seen, terms)
             if isinstance(taken, CannotPlace):
                 other = parse_holder(str(dig(seen.raw, "spec", "holderIdentity")))
-                raise LeaseHeldError(f"lease/{namespace}/{name} is held by {other.title}")
+                raise NotFencedError(f"lease/{namespace}/{name} is held by {other.title}")
             raw = self._applied(send(self.door, taken.patch))
         self.token = dig(raw, "spec", "leaseTransitions")
         self._lease_ref = LeaseRef(namespace, name, dig(raw, "metadata", "uid"), self.duration_s, self.token)
@@ -90,12 +81,12 @@ class PlayedDeploy:
     def suspend(self, namespace: str, name: str, *, rank: int) -> Seen:
         """Suspend a Kustomization; `rank` is 1 plus the number of its fenced ancestors."""
         seen = self._must_read(KUSTOMIZATION_KIND, namespace, name)
-        return self._place(seen, self._placed(place_suspension(seen, self._journal(rank))))
+        return self._send(seen, self._placed(place_suspension(seen, self._journal(rank))).patch)
 
     def cordon(self, name: str) -> Seen:
         """Claim a node and cordon it."""
         seen = self._must_read(NODE_KIND, None, name)
-        return self._place(seen, self._placed(place_cordon(seen, self._journal(1000))))
+        return self._send(seen, self._placed(place_cordon(seen, self._journal(1000))).patch)
 
     def enter_phase(self, fenced: Seen, phase: Phase, *, reason: str | None = None) -> Seen:
         """Write another phase into the journal of a fence."""
@@ -104,43 +95,6 @@ class PlayedDeploy:
             raise NotFencedError(f"{fenced.ref.display} carries no mark")
         story = mark.journal.with_phase(phase, at=self.now, reason=reason)
         return self._send(fenced, rewrite_journal(fenced, mark.journal, story))
-
-    def is_drained(self, fenced: Seen) -> bool:
-        """Whether one read shows our mark, the suspension, and that Flux has handled our token under it."""
-        ref = fenced.ref
-        seen = self._must_read((ref.api_version, ref.kind, ref.plural), ref.namespace, ref.name)
-        mark = read_mark(seen)
-        return (
-            seen.ref.uid == ref.uid
-            and mark is not None
-            and mark.journal is not None
-            and mark.owner == self.holder
-            and dig(seen.raw, "spec", "suspend") is True
-            and dig(seen.raw, "status", "lastHandledReconcileAt") == drain_token(self.holder, mark.journal.seq)
-        )
-
-    def release_all(self) -> Iterator[tuple[ObjectRef, str]]:
-        """Release every fence in the reverse order, each from a fresh read, and free the lease last."""
-        while self._fenced:
-            ref = self._fenced[-1]
-            seen = self._must_read((ref.api_version, ref.kind, ref.plural), ref.namespace, ref.name)
-            mark = read_mark(seen)
-            if mark is None or mark.journal is None or mark.owner != self.holder:
-                raise NotFencedError(f"{ref.display} does not carry the mark of this run any more")
-            lift = lift_cordon if ref.kind == NODE_KIND[1] else lift_suspension
-            lifted = lift(seen, mark.journal)
-            if isinstance(lifted, CannotLift):
-                raise NotFencedError(f"{ref.display} cannot be released: {lifted.why}")
-            self._send(seen, lifted.patch)
-            self._fenced.pop()
-            yield ref, lifted.after
-        namespace, name = self.lease
-        seen = self._must_read(LEASE_KIND, namespace, name)
-        if dig(seen.raw, "spec", "holderIdentity") != self.holder:
-            raise NotFencedError(f"{seen.ref.display} is not held by this run any more")
-        freed = lift_lease(seen)
-        self._send(seen, freed.patch)
-        yield seen.ref, freed.after
 
     def _journal(self, rank: int) -> Journal:
         self._seq += 1
@@ -156,11 +110,6 @@ class PlayedDeploy:
             lease=self._lease_ref,
             **story,
         )
-
-    def _place(self, seen: Seen, placed: Placed) -> Seen:
-        fenced = self._send(seen, placed.patch)
-        self._fenced.append(seen.ref)
-        return fenced
 
     def _send(self, seen: Seen, patch: GuardedPatch) -> Seen:
         return Seen(seen.ref, self._applied(send(self.door, patch)))
