@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from fencectl.commands.reading import Look
+from fencectl.commands.recover import _Run as RecoverCommand
+from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
+from fencectl.core.journal import LeaseRef, Phase
+from fencectl.core.profiles import FENCECTL
 from fencectl.core.refs import Seen
 from fencectl.run.window import Watched, watch_leases
 from tests.run.recovering import LEASE, LEASE_PATH, Scene
-from tests.support.objects import OTHER
+from tests.support.objects import HOLDER, OTHER, journal, lease, mark, node, observation
 
 WINDOW_S = 40.0
 Key = tuple[str, str]
@@ -178,3 +184,34 @@ def test_clock_that_is_set_meanwhile_changes_nothing(scene: Scene, wall_s: float
         scene.clock.at += timedelta(seconds=wall_s)
 
     assert watch(scene, during=jump) == Watched(WINDOW_S, None)
+
+
+@pytest.mark.parametrize(
+    ("journal_s", "lease_s", "asked_s", "window_s"),
+    [
+        (30, 30, None, 40.0),
+        (120, 30, None, 120.0),
+        (30, 120, None, 120.0),
+        (None, 1, None, 40.0),
+        (10**9, 2**31 - 1, None, 300.0),
+        (30, 30, 5.0, 40.0),
+        (120, 30, 60.0, 120.0),
+        (30, 30, 90.0, 90.0),
+    ],
+)
+def test_window_is_the_larger_of_the_duration_and_forty_seconds(
+    journal_s: int | None, lease_s: int, asked_s: float | None, window_s: float
+) -> None:
+    """Capped at 300 s, the longest lease that there is of ours; a shorter wish is no shorter watch."""
+    story = journal(
+        uid="uid-worker-2",
+        phase=Phase.CLAIMED,
+        prior={"unschedulable": False},
+        lease=None if journal_s is None else LeaseRef(*LEASE, "u", journal_s, 1),
+    )
+    spec = {"holderIdentity": HOLDER, "leaseDurationSeconds": lease_s, "renewTime": "2026-11-30T01:00:00.000000Z"}
+    seen = (lease(spec=spec), node(unschedulable=True, annotations=mark(story)))
+    runs = read_runs(observation(*seen), FENCECTL)
+    command = SimpleNamespace(_options=SimpleNamespace(watch_for_s=asked_s))
+    found = cast("Any", RecoverCommand)._window_s(command, Look(runs, assemble(runs)), (LEASE,))
+    assert found == window_s
