@@ -7,7 +7,8 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.discovery import discover_flux
@@ -38,6 +39,7 @@ SHORTEST_LEASE_S, LONGEST_LEASE_S = 15, 300
 TIMEOUT_S = 3600.0
 LOOK_AGAIN_S = 5.0
 PARENT_POLL_S = 0.5
+SHELLS = frozenset({"bash", "sh", "dash", "ash", "busybox", "zsh", "ksh"})
 
 
 def run(options: DeployOptions) -> ExitCode:
@@ -54,6 +56,7 @@ def run(options: DeployOptions) -> ExitCode:
         door = after.enter_context(subject.opened(clock))
         keeper_door = after.enter_context(subject.opened(clock))
         show = Show(options.output, options.common.color, clock, label)
+        _warn_of_a_parent(show)
         after.enter_context(_background(signals, show))
         return _Verb(options, target, subject, door, keeper_door, signals, show).run(after)
 
@@ -75,6 +78,19 @@ def _check(options: DeployOptions, target: TargetSettings) -> None:
             "this is the command of another deploy already: a deploy inside of a deploy would wait for itself",
             hint=f"run the inner command directly. {NOTHING}",
         )
+
+
+def _warn_of_a_parent(show: Show) -> None:
+    """In CI a cancel reaches the entry process of a step only, and a shell does not pass it on."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    with suppress(OSError):
+        parent = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
+        if parent in SHELLS:
+            show.warn(
+                "fencectl is not the entry process of its step: a cancelled step is noticed only when its shell"
+                " has ended; `exec fencectl …` as the last line is told at once"
+            )
 
 
 @contextmanager

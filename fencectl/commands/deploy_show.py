@@ -36,6 +36,7 @@ class Show:
     """Shows one deploy."""
 
     def __init__(self, output: Output, color: Color, clock: Clock, label: str) -> None:
+        _open_closed_streams()
         self._json = output is Output.JSON
         self._out = style_of(sys.stdout, color)
         self._err = style_of(sys.stderr, color)
@@ -229,6 +230,20 @@ def _write(*, stdout: str = "", stderr: str = "") -> None:
         write(stderr=stderr)
     except OSError:
         _give_up_on(2)
+
+
+def _open_closed_streams() -> None:
+    """
+    Give a stream that the caller has closed (`>&-`) a place to write to, ours and the command's.
+
+    NB: a descriptor that is closed when the command starts would become that of the first file which it opens.
+    """
+    for number in range(3):
+        os.set_inheritable(number, True)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _give_up_on(number: int) -> None:

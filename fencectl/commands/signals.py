@@ -28,7 +28,9 @@ class Signals:
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Take INT, TERM and HUP for as long as the context lasts; a second signal changes nothing."""
-        before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        # NB: what the caller ignores stays ignored, as `nohup` asks.
+        numbers = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._note) for number in numbers}
         try:
             yield
         finally:

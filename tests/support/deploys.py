@@ -7,6 +7,7 @@ knows where the deploy stands without counting seconds.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -15,14 +16,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from tests.support.clusters import Cluster, make_kustomization, make_node, path_of
+from fencectl.core.times import micro_time
+from tests.support.clusters import Cluster, expect, make_kustomization, make_node, path_of
 from tests.support.fencing import LEASE_PARENT, essence, state
 from tests.support.program import TIMEOUT_S, Ran, environment, run_program
 
-IMPATIENT = "tests.support.impatient"
 HASTY = "tests.support.hasty"
 LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/flux-system/leases/fencectl-deploy"
 RECORD_PATH = "/api/v1/namespaces/flux-system/configmaps/fencectl-deploy-record"
@@ -167,20 +169,20 @@ class DeployScene:
         command: Sequence[str] = (),
         module: str = "fencectl",
         env: Mapping[str, str] | None = None,
-        shell: str | None = None,
+        script: str | None = None,
         stdout: int | IO[bytes] | None = None,
         stderr: int | IO[bytes] | None = None,
     ) -> Running:
         """
         Start a deploy of this command.
 
-        `shell`: a script for bash in which `DEPLOY` stands for it, as a step's `run:` would.
+        `script`: one for bash in which `DEPLOY` stands for it, as a step's `run:` would.
         """
         number = len(self.started)
         out, err = self.folder / f"out-{number}", self.folder / f"err-{number}"
         line = [sys.executable, "-m", module, "deploy", *arguments, "--", *(command or ("true",))]
-        if shell is not None:
-            line = ["bash", "-e", "-c", shell.replace("DEPLOY", shlex.join(line))]
+        if script is not None:
+            line = ["bash", "-e", "-c", script.replace("DEPLOY", shlex.join(line))]
         with out.open("wb") as out_file, err.open("wb") as err_file:
             process = subprocess.Popen(
                 line,
@@ -199,7 +201,7 @@ class DeployScene:
         """Run one to its end."""
         return self.start(*arguments, **more).ended()
 
-    def run(self, *arguments: str, module: str = IMPATIENT, env: Mapping[str, str] | None = None) -> Ran:
+    def run(self, *arguments: str, module: str = HASTY, env: Mapping[str, str] | None = None) -> Ran:
         """Run another verb."""
         return run_program(
             *arguments, kubeconfig=self.kubeconfig, cwd=self.folder, module=module, env=self.env | dict(env or {})
@@ -213,9 +215,14 @@ class DeployScene:
         return self.cluster.get(LEASE_PATH)["spec"]
 
     def record(self, generation: int = 1) -> Any:
-        import json
-
         return json.loads(self.cluster.get(RECORD_PATH)["data"][f"record-{generation}"])
+
+    def age_lease(self) -> None:
+        """Put the heartbeat of a run that has ended an hour back, as if that time had passed; its lease was short."""
+        if self.cluster.request("GET", LEASE_PATH).status == 200:
+            at = datetime.now(UTC) - timedelta(hours=1)
+            spec = {"renewTime": micro_time(at), "leaseDurationSeconds": 1}
+            expect(self.cluster.merge_patch(LEASE_PATH, {"spec": spec}, manager="time"), 200)
 
     def assert_free(self, token: int = 1) -> None:
         """Nothing is fenced: everything is as it was before, the lease is free."""

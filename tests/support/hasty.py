@@ -1,25 +1,34 @@
 """
 The program with short times, for tests of `deploy`: leases of 6 s, looks again after a moment, writes of 1 s.
 
-Everything else is as users run it: `python -m tests.support.hasty`.
+A recovery of what such a deploy left watches for a moment, however long its lease was. Everything else is as users
+run it: `python -m tests.support.hasty`.
 """
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
-from fencectl.core import recovery as decision
 from fencectl.run import story
 
-decision.WINDOW_S = 0.2
 story.WRITE_S = 1.0
 story.PAUSE_S = 0.2
 
-from fencectl.commands import deploy  # noqa: E402  -- it takes times over as they are then
+from fencectl.commands import deploy, recover  # noqa: E402  -- they take times over as they are then
+from fencectl.run import recovery  # noqa: E402
 
 deploy.SHORTEST_LEASE_S = 3
 deploy.LEASE_DURATION_S = 6
 deploy.LOOK_AGAIN_S = 0.2
+recovery.LEASE_DURATION_S = 6
+
+
+def _moment(*_: Any) -> float:
+    return 0.2
+
+
+recover._Run._window_s = _moment  # type: ignore[method-assign, assignment]
 
 from fencectl.cli import main  # noqa: E402
 
