@@ -9,7 +9,7 @@ from fencectl.commands.common import resolve
 from fencectl.commands.options import FencesOptions, Output
 from fencectl.commands.output import style_of, tell_failure, write
 from fencectl.commands.reading import look_at_all
-from fencectl.core.errors import ExitCode
+from fencectl.core.errors import ExitCode, NotReadableError
 from fencectl.core.report import FenceReport
 from fencectl.core.verbs import VERBS
 from fencectl.report.shell import Shell
@@ -22,11 +22,32 @@ def run(options: FencesOptions) -> ExitCode:
         from fencectl.commands.watch import watch
 
         return watch(effective, options)
-    looks = look_at_all(effective)
+    try:
+        looks = look_at_all(effective)
+    except NotReadableError as unreadable:
+        write_failure(unreadable, options)
+        raise
     write_reports(looks.reports, options)
     for failure in looks.failures:
+        write_failure(failure, options)
         tell_failure(failure)
     return looks.code_when_held() if options.exit_code else looks.code
+
+
+def write_failure(failure: NotReadableError, options: FencesOptions) -> None:
+    """
+    Write what could not be read at all where people read the result later, without the log beside it.
+
+    A summary that leaves a cluster out looks like one on which nothing is held.
+    """
+    if options.output is Output.MARKDOWN:
+        from fencectl.report.markdown import failed_part
+
+        write(stdout=failed_part(failure))
+    if options.output is Output.GITHUB:
+        from fencectl.report.github import failed_annotation
+
+        write(stdout=failed_annotation(failure))
 
 
 def write_reports(reports: Sequence[FenceReport], options: FencesOptions) -> None:

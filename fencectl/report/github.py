@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fencectl.core.errors import FencectlError
 from fencectl.core.evidence import Strength, Verdict
 from fencectl.core.report import FenceEntry, FenceReport, HolderBlock
 from fencectl.report import words
@@ -33,6 +34,13 @@ def as_annotations(reports: Sequence[FenceReport], *, verbs: frozenset[str]) -> 
     found.sort(key=lambda one: _LEVELS.index(one[0]))
     lines = [*(_command(level, title, message) for level, title, message in found), *plain]
     return "".join(f"{line}\n" for line in lines)
+
+
+def failed_annotation(failure: FencectlError) -> str:
+    """A cluster of which nothing could be read, as an error."""
+    reason = [cut(visible(failure.reason))] if failure.reason else []
+    hint = [visible(failure.hint)] if failure.hint else []
+    return f"{_command('error', 'report INCOMPLETE', [cut(visible(failure.sentence)), *reason, *hint])}\n"
 
 
 def _command(level: str, title: str, message: Sequence[str]) -> str:

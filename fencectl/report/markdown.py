@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 
+from fencectl.core.errors import FencectlError
 from fencectl.core.report import FenceEntry, FenceReport, HolderBlock, NoRelease
 from fencectl.core.times import clock_text
 from fencectl.report import words
@@ -42,6 +43,13 @@ def as_markdown(
         return whole
     note = "The release commands are left out here, since the report would be too long: see `fencectl fences`"
     return f"{_document(reports, verbs, shell, explain=explain, commands=False)}\n{note}\n"
+
+
+def failed_part(failure: FencectlError) -> str:
+    """A cluster of which nothing could be read, as a part of its own."""
+    lines = [f"#### report INCOMPLETE: {inline(failure.sentence)}", "", "> [!CAUTION]"]
+    lines.append(f"> {inline(cut(failure.reason or failure.sentence))}")
+    return "".join(f"{line}\n" for line in ("", *lines))
 
 
 def _document(
