@@ -140,6 +140,10 @@ class Show:
         what = f"deploy failed on {self._label} in step {result.step}, after {took}"
         if result.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.HANGUP):
             what = f"interrupted in step {result.step} on {self._label}: nothing was applied"
+        elif result.lost is not None:
+            what = (
+                f"{result.lost.sentence} in step {result.step} on {self._label}: {shown(result.lost.reason or '')}"
+            )
         lines = [f"{self._err.failed} {what}"]
         lines += [f"reason: {shown(text)}" for text in (result.cause, result.reason) if text]
         if result.applied:

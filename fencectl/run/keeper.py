@@ -165,6 +165,9 @@ class Keeper:
                 return True
             case Refused(Why.GUARD | Why.GONE, _, detail):
                 self._look(detail)
+            case Refused(Why.BUSY, 0, detail):
+                # NB: not sent at all, since nobody takes the connection: the server has refused nothing.
+                self._in_trouble(Loss.UNREACHABLE, f"nobody answers: {detail}")
             case Refused(_, status, detail):
                 self._in_trouble(Loss.NOT_RENEWED, f"the API server refuses the renewal ({status}: {detail})")
             case Unknown(detail):

@@ -97,6 +97,7 @@ class Result:
     unwound: Unwound | None = None
     unresolved: list[str] = field(default_factory=list)
     lease_kept: bool = False
+    lost: LeaseLostError | None = None
     ended_at: datetime | None = None
 
     @property
@@ -244,6 +245,7 @@ class Deploy:
         self._begin(10)
         result.unresolved = [ref.display for ref in self._ledger.unresolved]
         budget_s = UNWIND_AFTER_SIGNAL_S if stage.interrupted.is_set() else UNWIND_S
+        end_s = stage.clock.monotonic_s() + budget_s
         result.unwound = unwind(
             stage.door,
             stage.clock,
@@ -257,13 +259,41 @@ class Deploy:
             result.codes.append(ExitCode.STILL_FENCED)
         self._write_outcome()
         if keeper is not None:
-            self._end_lease(keeper)
+            self._end_lease(keeper, end_s=end_s)
         result.ended_at = stage.clock.wall()
 
     def _may_release(self, fence: Fence) -> str | None:
-        if self._lost is not None and self._lost.loss is Loss.STOLEN and fence.kind is FenceKind.SUSPENSION:
-            return f"the lease is in somebody else's hands: {self._lost.reason}"
-        return None
+        """
+        Why a fence must stay, or None.
+
+        A suspension goes only under a lease that is ours: held, or lost and read again. Raises where it cannot be
+        read. NB: that no renewal was acknowledged does not say that nobody else has taken it.
+        """
+        keeper = self._keeper
+        if keeper is None or fence.kind is not FenceKind.SUSPENSION:
+            return None
+        lost = self._lost
+        if lost is None:
+            try:
+                keeper.must_hold(0.0)
+            except LeaseLostError as now_lost:
+                self._note(now_lost)
+                lost = now_lost
+        if lost is not None and lost.loss is not Loss.STOLEN:
+            lost = self._stolen(keeper)
+        return None if lost is None else f"the lease is in somebody else's hands: {lost.reason}"
+
+    def _stolen(self, keeper: Keeper) -> LeaseLostError | None:
+        """Read the lease that was lost: taken by somebody else, or None where it is still ours."""
+        now = read(self._stage.door, keeper.lease.ref)
+        holder = None if now is None else dig(now.raw, "spec", "holderIdentity")
+        token = None if now is None else dig(now.raw, "spec", "leaseTransitions")
+        if holder == keeper.holder and token == keeper.transitions:
+            return None
+        whom = "it was deleted" if now is None else f"`{holder}` holds it now" if holder else "nobody holds it now"
+        stolen = LeaseLostError(Loss.STOLEN, reason=f"{whom} (token {keeper.transitions} → {token})")
+        self._note(stolen)
+        return stolen
 
     def _write_outcome(self) -> None:
         if self._result.generation is None:
@@ -285,14 +315,17 @@ class Deploy:
             self._stage.tell(10, f"the outcome could not be recorded: {failure.sentence}")
             self._result.codes.append(ExitCode.OUTCOME_UNKNOWN)
 
-    def _end_lease(self, keeper: Keeper) -> None:
+    def _end_lease(self, keeper: Keeper, *, end_s: float) -> None:
         result, stage = self._result, self._stage
         keeper.stop()
         if result.unwound is None or not result.unwound.clean or result.unresolved:
-            result.lease_kept = True
+            # NB: a lease that somebody has taken is his, not one that we have left.
+            result.lease_kept = self._lost is None or self._lost.loss is not Loss.STOLEN
             return
         patch = free_own_lease(keeper.lease, holder=keeper.holder, transitions=keeper.transitions)
-        for _ in range(TRIES):
+        tries = 0
+        while tries < TRIES or stage.clock.monotonic_s() < end_s:
+            tries += 1
             if isinstance(send(stage.door, patch, deadline_s=WRITE_S), Applied):
                 stage.tell(10, f"freed {keeper.lease.ref.display}")
                 return
@@ -382,7 +415,7 @@ class Deploy:
     def _note(self, failure: FencectlError) -> None:
         result = self._result
         if isinstance(failure, LeaseLostError):
-            self._lost = failure
+            self._lost = result.lost = failure
         result.cause = result.cause or failure.sentence
         result.reason = result.reason or failure.reason
         result.hint = result.hint or failure.hint

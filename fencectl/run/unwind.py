@@ -59,7 +59,8 @@ def unwind(
     """
     Release everything in the ledger.
 
-    `budget_s`: how long the whole may take. `may_release`: why a fence must stay, or None.
+    `budget_s`: how long the whole may take. `may_release`: why a fence must stay, or None; asked before each try,
+    and may raise NotReadableError or StoppedError where nobody can say.
     """
     end_s = clock.monotonic_s() + budget_s
     result = Unwound()
@@ -73,7 +74,7 @@ def unwind(
             continue
 
         def release(fence: Fence) -> None:
-            why = may_release(fence) or _release(door, clock, fence, end_s=end_s)
+            why = _release(door, clock, fence, end_s=end_s, may_release=may_release)
             with lock:
                 if why is None:
                     result.released.append(fence)
@@ -93,12 +94,17 @@ def unwind(
     return result
 
 
-def _release(door: Door, clock: Clock, fence: Fence, *, end_s: float) -> str | None:
+def _release(
+    door: Door, clock: Clock, fence: Fence, *, end_s: float, may_release: Callable[[Fence], str | None]
+) -> str | None:
     """Release one fence, by a patch from a fresh read, until the server says yes or no; None: it is released."""
     ref = fence.seen.ref
     last = "the API server gave no answer in time"
     while clock.monotonic_s() < end_s:
         try:
+            why = may_release(fence)
+            if why is not None:
+                return why
             seen = read(door, ref)
             found = None if seen is None else read_object(seen, now=clock.wall())
             if not isinstance(found, Found) or found.holder_text != fence.journal.holder:

@@ -1,0 +1,111 @@
+"""A lease that is lost: a suspension is released only where the lease is read again and still ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fencectl.core.errors import ExitCode
+from fencectl.run.keeper import Loss
+from fencectl.run.payload import Ended
+from tests.run.test_transaction import lease, record, steal
+from tests.support.deploying import Scene
+from tests.support.objects import OTHER
+
+
+def left_names(result: Any) -> list[str]:
+    unwound = result.unwound
+    fences = [one.fence for one in unwound.left] + unwound.waiting
+    return sorted(fence.seen.ref.name for fence in fences)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_lease_that_somebody_took_while_we_slept_keeps_the_suspensions(*, interrupted: bool) -> None:
+    """No renewal was refused, for none was sent; that is not the same as still ours. A signal changes nothing."""
+    scene = Scene()
+
+    def payload(must_stop: Any) -> Ended:
+        steal(scene)
+        scene.clock.advance(21)
+        if interrupted:
+            scene.interrupt_code = ExitCode.TERMINATED
+            scene.interrupted.set()
+        return Ended(143, must_stop())
+
+    scene.payload = payload
+    result = scene.deploy()
+    assert result
+    assert result.code is ExitCode.STILL_FENCED
+    assert ExitCode.LEASE_LOST in result.codes
+    assert result.lost
+    assert (result.lost.loss, result.lease_kept) == (Loss.STOLEN, False)
+    assert left_names(result) == ["apps", "flux-system"]
+    assert "outcome" not in record(scene)
+    assert lease(scene)["holderIdentity"] == OTHER
+
+
+def test_lease_that_is_taken_during_the_unwinding_keeps_what_is_not_released_yet() -> None:
+    """The nodes are released, then the process sleeps; the suspensions are somebody else's to judge."""
+    scene = Scene()
+
+    def after(_: int) -> None:
+        if any("released node/n2" in text for _, text in scene.told):
+            return
+        if any(step == 10 for step, _ in scene.told):
+            steal(scene)
+            scene.clock.advance(21)
+
+    scene.door.after = after
+    result = scene.deploy()
+    assert result
+    assert result.code is ExitCode.STILL_FENCED
+    assert result.unwound
+    assert {one.seen.ref.name for one in result.unwound.released} == {"n1", "n2"}
+    assert left_names(result) == ["apps", "flux-system"]
+
+
+def test_server_that_is_back_within_the_time_gets_everything_released() -> None:
+    """Unreachable when the unwinding begins, and for ten seconds more; the lease is still ours then."""
+    scene = Scene()
+
+    def payload(must_stop: Any) -> Ended:
+        scene.door.away = True
+        scene.clock.advance(15)
+        scene.renew()
+        scene.clock.advance(6)
+        return Ended(143, must_stop())
+
+    back_s = scene.clock.monotonic_s() + 31
+
+    def wait(seconds: float) -> None:
+        scene.sandbox.clock.advance(seconds)
+        if scene.clock.monotonic_s() >= back_s:
+            scene.door.away = False
+
+    scene.payload = payload
+    scene.clock.on_wait = wait
+    result = scene.deploy()
+    assert result
+    assert result.code is ExitCode.LEASE_LOST
+    assert result.lost
+    assert result.lost.loss is Loss.UNREACHABLE
+    assert scene.state() == scene.before
+    assert lease(scene)["holderIdentity"] == ""
+
+
+def test_server_that_stays_away_leaves_everything_named() -> None:
+    """11, after the time that the unwinding may take."""
+    scene = Scene()
+
+    def payload(must_stop: Any) -> Ended:
+        scene.door.away = True
+        scene.clock.advance(21)
+        return Ended(143, must_stop())
+
+    scene.payload = payload
+    result = scene.deploy()
+    assert result
+    assert result.code is ExitCode.STILL_FENCED
+    assert left_names(result) == ["apps", "flux-system", "n1", "n2"]
+    assert result.lease_kept
