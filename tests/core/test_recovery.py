@@ -251,10 +251,11 @@ def test_free_lease_is_acquired_and_not_taken_over() -> None:
     assert plan.lease.seen is not None
 
 
-def test_lease_is_never_one_of_the_fences_released_before_it() -> None:
+@pytest.mark.parametrize("other", ["a-second", "z-second"])
+def test_lease_is_never_one_of_the_fences_released_before_it(other: str) -> None:
     """Of two leases that which its fences name is taken over; the other one is its last fence but one."""
-    (plan,) = plans(lease(), lease("second"), marked_node(), evidence={HOLDER: ENDED})
-    assert [entry.object.name for entry in plan.going] == ["worker-2", "second"]
+    (plan,) = plans(lease(), lease(other), marked_node(), evidence={HOLDER: ENDED})
+    assert [entry.object.name for entry in plan.going] == ["worker-2", other]
     assert plan.lease.name == "fencectl-deploy"
 
 

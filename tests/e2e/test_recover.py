@@ -7,6 +7,7 @@ Both clusters, the program as a process, GitHub as a real HTTP server on loopbac
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -151,7 +152,9 @@ def test_every_other_answer_of_github_is_refused_as_unknown_and_says_what_was_an
     assert whole(clean_cluster, before) == fenced
 
 
-def test_case_06_nobody_to_ask_is_an_error_that_names_the_flag_before_anything_is_read(clean_cluster: Cluster, fencectl: Recover) -> None:
+def test_case_06_nobody_to_ask_is_an_error_that_names_the_flag_before_anything_is_read(
+    clean_cluster: Cluster, fencectl: Recover
+) -> None:
     """Neither terminal nor --yes."""
     killed_chain(clean_cluster, duration_s=1)
     done = fencectl("recover")
@@ -315,6 +318,12 @@ def test_no_secret_is_ever_printed(clean_cluster: Cluster, fencectl: Recover, gi
     killed_chain(clean_cluster, duration_s=1)
     planted = "ghp_plantedsecret0123456789abcdef"
     github.token = planted
+    in_kubeconfig = re.findall(
+        r"^\s*(?:token|client-key-data|password): *(\S+)",
+        clean_cluster.kubeconfig_file(context="prod").read_text(),
+        re.MULTILINE,
+    )
+    assert in_kubeconfig or clean_cluster.name == "sandbox"
     for arguments in (
         ("fences", "-vv"),
         ("recover", "--dry-run", "-vv"),
@@ -328,3 +337,4 @@ def test_no_secret_is_ever_printed(clean_cluster: Cluster, fencectl: Recover, gi
             shown = fencectl(*arguments, env={"GITHUB_TOKEN": planted, "KUBECONFIG_PLANTED": "x"})
             assert planted not in shown.text
             assert "Bearer" not in shown.text
+            assert not [secret for secret in in_kubeconfig if secret.strip("\"'") in shown.text]

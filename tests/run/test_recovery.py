@@ -256,6 +256,22 @@ def test_stop_before_the_take_over_changes_nothing(scene: Scene) -> None:
     assert scene.lease()["leaseTransitions"] == 1
 
 
+def test_stop_during_the_last_rehearsal_takes_no_lease(scene: Scene) -> None:
+    """The patch that is tried last is that of the take-over itself."""
+    exchange = scene.door._exchange
+
+    def stopping(method: str, path: str, query: Any, headers: Any, body: bytes, *, may_be_lost: bool) -> Any:
+        if method == "PATCH" and path == LEASE_PATH:
+            scene.stop.set()
+        return exchange(method, path, query, headers, body, may_be_lost=may_be_lost)
+
+    plan = scene.plan()
+    object.__setattr__(scene, "door", _Wrapped(scene.door, stopping))
+    outcome = scene.recover(plan)
+    assert (outcome.wrote, outcome.lease) == (False, None)
+    assert scene.lease()["leaseTransitions"] == 1
+
+
 def test_stop_after_the_last_release_leaves_only_the_lease(scene: Scene) -> None:
     """What is said to be held is what is held."""
     scene.sandbox.faults.on(scene.stop.set, verb="patch", name="flux-system", after=1, times=1)
