@@ -10,9 +10,7 @@ import os
 import shlex
 import sys
 import threading
-import time
 
-from fencectl.commands.demo_process import BOUND_S
 from fencectl.commands.demo_stage import CONTEXT, NODE, Stage, staged
 from fencectl.commands.demo_story import fenced_by, named_in
 from fencectl.core.errors import ExitCode, FencectlError
@@ -30,7 +28,7 @@ def serve() -> ExitCode:
         sys.stdout.flush()
         if not sys.stdout.isatty():
             _let_go_of_stdout()
-        sys.stderr.write(_explanation(stage, _report_on_the_dead(stage), pid=pid, turned_on=turned_on))
+        sys.stderr.write(_explanation(stage, stage.look_at_the_dead(), pid=pid, turned_on=turned_on))
         sys.stderr.flush()
         threading.Event().wait()
     return ExitCode.OK
@@ -46,15 +44,6 @@ def _leave_fences(stage: Stage) -> int:
     if left != fenced_by(left.holder) or not gone:
         raise FencectlError("the demo's own deploy did not leave its fences", reason="; ".join(said))
     return deployer.pid
-
-
-def _report_on_the_dead(stage: Stage) -> FenceReport:
-    """Look until the killed deploy's command is seen to be gone as well: its streams are closed just before."""
-    end_s = time.monotonic() + BOUND_S
-    while True:
-        report = stage.look()
-        if not report.blocks_with(Verdict.LIVE) or time.monotonic() >= end_s:
-            return report
 
 
 def _explanation(stage: Stage, report: FenceReport, *, pid: int, turned_on: str) -> str:

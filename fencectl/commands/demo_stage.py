@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -27,9 +28,10 @@ from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.kubeconfig import Connection, resolve
 from fencectl.cluster.transport import Transport
 from fencectl.commands.common import TargetSettings
-from fencectl.commands.demo_process import PROGRAM, Deployer, Ended, end, start
+from fencectl.commands.demo_process import BOUND_S, PROGRAM, Deployer, Ended, end, start
 from fencectl.commands.reading import LOOK_DEADLINE_S, Subject
 from fencectl.core.config import Settings
+from fencectl.core.evidence import Verdict
 from fencectl.core.profiles import FENCECTL
 from fencectl.core.refs import dig
 from fencectl.core.report import FenceReport
@@ -100,6 +102,14 @@ class Stage:
         """Read the cluster as `fences` does."""
         connection = resolve(str(self.kubeconfig), CONTEXT, {}, self.kubeconfig.parent)
         return subject_of(connection).look(self.transport, SystemClock()).report
+
+    def look_at_the_dead(self) -> FenceReport:
+        """Look until nothing that was killed is seen alive: a process closes its streams before it has ended."""
+        end_s = time.monotonic() + BOUND_S
+        while True:
+            report = self.look()
+            if not report.blocks_with(Verdict.LIVE) or time.monotonic() >= end_s:
+                return report
 
     def fenced(self) -> Fenced:
         """Read the story's objects one by one, whatever marks they carry."""

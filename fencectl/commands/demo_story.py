@@ -80,10 +80,10 @@ def deploy_is_killed(stage: Stage, narrator: Narrator, deployer: Deployer, holde
     )
     turned_on = age_text(stage.clock.turn_on())
     narrator.aside(f"the demo turns its cluster's clock on by {turned_on}: the heartbeat stands still")
+    code = refusal_code(stage.look_at_the_dead())
     narrator.command(typed("true"))
     refused = stage.deploy("true")
     narrator.output(_without_block(refused.lines))
-    code = refusal_code(stage.look())
     proven = code is ExitCode.HELD_DEAD
     narrator.check(
         f"every deploy is refused ({code.value}): "

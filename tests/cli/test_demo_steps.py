@@ -70,7 +70,7 @@ def test_without_kubectl_the_same_bytes_are_sent_and_that_is_said(
     """Nothing is faked: what `release` prints is what is sent, and the reader knows who sent it."""
     held(stage)
     stage.clock.turn_on()
-    report = stage.look()
+    report = stage.look_at_the_dead()
     printed = [entry.release.patch.body for entry in report.releasable if entry.release is not None]
     stage.sandbox.requests.clear()
     fences_are_released(replace(stage, kubectl=None), narrator, report)
@@ -89,7 +89,7 @@ def test_without_kubectl_a_refused_patch_stops_the_release(
     """As in the script: nothing is sent past a refusal, and the step says that it did not do what it says."""
     held(stage)
     stage.clock.turn_on()
-    report = stage.look()
+    report = stage.look_at_the_dead()
     stage.sandbox.store.patch("nodes", NODE, {"spec": {"unschedulable": None}})
     stage.sandbox.requests.clear()
     with pytest.raises(StepFailedError):
