@@ -146,6 +146,9 @@ class _Verb:
         if self._options.dry_run:
             self._show.plan(plan)
             return ExitCode.OK
+        if self._signals.code is not None:
+            self._show.warn("interrupted: nothing was changed")
+            return self._signals.code
         # NB: of the connection that takes the lease: read again, a kubeconfig may lead to another cluster by now.
         path = after.enter_context(written(kubeconfig_of(self._subject.connection)))
         begun_at = self._clock.wall()

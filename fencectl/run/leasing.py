@@ -14,7 +14,7 @@ from fencectl.core.placements import CannotPlace
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.run.keeper import Keeper
 from fencectl.run.ports import Door, Threads
-from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, read
+from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, read
 
 
 class LeaseBusyError(FencectlError):
@@ -25,6 +25,12 @@ class LeaseBusyError(FencectlError):
     def __init__(self, holder: str) -> None:
         super().__init__(f"the lease was taken by {parse_holder(holder).title} meanwhile")
         self.holder = holder
+
+
+class LeaseUnresolvedError(FencectlError):
+    """The lease was asked for, and nobody can say whether it was given: it is named as held."""
+
+    exit_code = ExitCode.STILL_FENCED
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +53,25 @@ def take_lease(
     """
     Take the lease and start its keeper.
 
-    Raises LeaseBusyError where somebody else has it, NotReadableError where it cannot be said, or where a right is
-    missing.
+    Raises LeaseBusyError where somebody else has it, NotReadableError where it was certainly not taken (nobody
+    answers, or a right is missing), LeaseUnresolvedError where nobody can say.
     """
+    asked = False
+    sent_s, sent_at = clock.monotonic_s(), clock.wall()
     for _ in range(TRIES):
-        sent_s, sent_at = clock.monotonic_s(), clock.wall()
-        answer = _ask(door, at, terms, read(door, at.ref))
+        if not asked:
+            # NB: where an answer was lost, the lease runs from the first try that may have been carried out.
+            sent_s, sent_at = clock.monotonic_s(), clock.wall()
         found: Seen | None = None
+        try:
+            answer = _ask(door, at, terms, read(door, at.ref))
+            asked = asked or isinstance(answer, Unknown)
+            now = None if isinstance(answer, Applied) else read(door, at.ref)
+        except (NotReadableError, StoppedError):
+            if not asked:
+                raise
+            clock.wait(None, PAUSE_S)
+            continue
         match answer:
             case Applied(raw):
                 found = Seen(_with_uid(at.ref, str(dig(raw, "metadata", "uid"))), raw)
@@ -62,7 +80,7 @@ def take_lease(
             case Refused(Why.INVALID, status, detail) if status != 409:
                 raise NotReadableError(f"lease/{at.namespace}/{at.name} cannot be taken: {status}", reason=detail)
             case Refused() | Unknown():
-                found = read(door, at.ref)
+                found = now
                 holder = dig(found.raw, "spec", "holderIdentity") if found is not None else None
                 if holder and holder != terms.holder:
                     raise LeaseBusyError(str(holder))
@@ -81,9 +99,14 @@ def take_lease(
             )
             keeper.start(threads)
             return keeper
-    raise NotReadableError(
-        f"nobody can say whether lease/{at.namespace}/{at.name} was taken", reason="the API server gives no answer"
-    )
+    name = f"lease/{at.namespace}/{at.name}"
+    if asked:
+        raise LeaseUnresolvedError(
+            f"nobody can say whether {name} was taken: it may be STILL HELD by this run",
+            reason="the API server gives no answer",
+            hint="`fencectl fences` shows it as soon as it answers",
+        )
+    raise NotReadableError(f"{name} could not be taken", reason="the API server gives no answer")
 
 
 def _ask(door: Door, at: LeaseAt, terms: LeaseTerms, seen: Seen | None) -> Answer:

@@ -132,7 +132,9 @@ class Deploy:
         """Do all of it; raises only where nothing was changed at all (the lease was not taken)."""
         self._take_lease()  # (2)
         try:
+            self._stop_if_asked()
             self._stage.read_again(self._own.holder)  # (2)
+            self._stop_if_asked()
             self._begin(3)
             self._write_record("placing")  # (3)
             self._suspend()  # (4)

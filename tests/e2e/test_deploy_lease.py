@@ -1,0 +1,326 @@
+"""
+The lease of a deploy: taken by one of many, kept while the server is away for a moment, lost when it is not.
+
+The program as a process; its lease lasts 6 s here instead of 30 s, and is lost 4 s after the last renewal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fencectl.core.times import micro_time
+from fencectl.sandbox.faults import Fault, Gate
+from fencectl.sandbox.requestlog import LoggedRequest
+from tests.support.clusters import Cluster, ensure_namespace, make_lease
+from tests.support.deploys import HASTY, LEASE_PATH, Child, DeployScene, Running, alive, wait_until
+
+# In each run ten times; fifty and more behind this variable.
+RACES = int(os.environ.get("FENCECTL_DEPLOY_RACES", "10"))
+OTHER = "feedfacefeedface-gh18093399201.1-j51234890117-20d7bb3f"
+LOST_S = 4.0
+
+
+@pytest.fixture
+def scene(sandbox_cluster: Cluster, tmp_path: Path) -> Iterator[DeployScene]:
+    made = DeployScene.on(sandbox_cluster, tmp_path)
+    yield made
+    made.end()
+
+
+def struck_twice(fault: Fault) -> bool:
+    return fault.hits == 2
+
+
+def first_ended(running: list[Running]) -> Running | None:
+    return next((one for one in running if one.process.poll() is not None), None)
+
+
+def test_two_deploys_at_once_are_one_and_a_refusal_each_time(sandbox_cluster: Cluster, tmp_path: Path) -> None:
+    """Both have read that nothing is held, and write in the same moment; the token grows by one."""
+    ensure_namespace(sandbox_cluster, "flux-system")
+    scene = DeployScene(sandbox_cluster, tmp_path, {}, [], {})
+    for race in range(1, RACES + 1):
+        gate = Gate()
+        verb = "create" if race == 1 else "patch"
+        held = sandbox_cluster.sandbox.faults.delay(gate=gate, verb=verb, resource="leases")
+        child = Child(tmp_path)
+        child.began.unlink(missing_ok=True)
+        child.may_end.unlink(missing_ok=True)
+        both = [scene.start(command=child.command) for _ in range(2)]
+        wait_until(partial(struck_twice, held), "both have asked for the lease")
+        held.cancel()
+        loser = wait_until(partial(first_ended, both), "one is refused")
+        refused = loser.ended()
+        assert refused.code == 12, refused.text
+        holder = scene.lease()["holderIdentity"]
+        (winner,) = [one for one in both if one is not loser]
+        assert f"-{winner.pid}-" in holder
+        assert f"pid {winner.pid}" in refused.stderr, refused.text
+        child.let_end()
+        assert winner.ended().code == 0, winner.said
+        assert (scene.lease()["holderIdentity"], scene.lease()["leaseTransitions"]) == ("", race)
+    data = sandbox_cluster.get("/api/v1/namespaces/flux-system/configmaps/fencectl-deploy-record")["data"]
+    tokens = sorted(json.loads(text)["token"] for text in data.values())
+    assert tokens == list(range(1, RACES + 1))
+
+
+def take_over(scene: DeployScene) -> None:
+    """Somebody takes the lease over, as a recovery does."""
+    spec = scene.lease()
+    at = micro_time(datetime.now(UTC))
+    taken = {
+        "holderIdentity": OTHER,
+        "leaseTransitions": spec["leaseTransitions"] + 1,
+        "acquireTime": at,
+        "renewTime": at,
+    }
+    scene.cluster.merge_patch(LEASE_PATH, {"spec": taken, "metadata": {"annotations": None}}, manager="other")
+
+
+@pytest.mark.parametrize("phase", ["before-the-command", "while-it-runs"])
+def test_process_that_slept_beyond_its_lease_changes_nothing_more(scene: DeployScene, phase: str) -> None:
+    """SIGSTOP, somebody takes over and fences are his to judge, SIGCONT: nothing is placed, run or recorded."""
+    child = Child(scene.folder)
+    sandbox = scene.cluster.sandbox
+    held = None
+    if phase == "before-the-command":
+        gate = Gate()
+        held = sandbox.faults.delay(gate=gate, verb="get", resource="nodes", name="worker-2", after=2, times=1)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    if held is not None:
+        assert held.arrived.wait(30), running.said
+    else:
+        child.wait_begun(running)
+    running.signal(signal.SIGSTOP)
+    paused_s = time.monotonic()
+    if held is not None:
+        held.cancel()
+    take_over(scene)
+    record = scene.record()
+    wait_until(lambda: time.monotonic() - paused_s > LOST_S + 1, "its lease has run out")
+    sandbox.requests.clear()
+    running.signal(signal.SIGCONT)
+    done = running.ended()
+    assert done.code in (11, 13), done.text
+    assert "STOLEN" in done.stderr or "NOT RENEWED" in done.stderr
+    assert child.began.exists() == (phase == "while-it-runs")
+    assert scene.record() == record
+    assert scene.lease()["holderIdentity"] == OTHER
+    writes = [entry for entry in sandbox.requests.all() if entry.method != "GET" and entry.status < 300]
+    assert [entry.path for entry in writes if entry.resource == "configmaps" or places(entry)] == []
+
+
+def places(entry: LoggedRequest) -> bool:
+    """Whether a patch fences, rather than releases."""
+    fenced = ("/spec/suspend", "/spec/unschedulable")
+    return any(
+        op["op"] in ("add", "replace") and (op["path"] in fenced or "fencectl" in json.dumps(op))
+        for op in entry.json()
+    )
+
+
+def test_server_that_is_away_for_less_than_the_lease_is_nothing(scene: DeployScene) -> None:
+    """A renewal before the deadline goes on."""
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    child.wait_begun(running)
+    sandbox = scene.cluster.sandbox
+    port, renewed = sandbox.port, scene.lease()["renewTime"]
+    sandbox.stop()
+    away_s = time.monotonic()
+    wait_until(lambda: time.monotonic() - away_s > 1.0, "a moment has passed")
+    sandbox.start(port=port)
+    wait_until(lambda: scene.lease()["renewTime"] != renewed, "it was renewed again")
+    child.let_end()
+    done = running.ended()
+    assert done.code == 0, done.text
+    scene.assert_free()
+
+
+def test_server_that_is_away_for_longer_ends_the_command_and_gets_everything_back(scene: DeployScene) -> None:
+    """UNREACHABLE: the command is ended before the lease has run out; when the server is back, all is released."""
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    pid = child.wait_begun(running)
+    sandbox = scene.cluster.sandbox
+    port = sandbox.port
+    sandbox.stop()
+    away_s = time.monotonic()
+    wait_until(lambda: not alive(pid), "the command was ended")
+    ended_s = time.monotonic() - away_s
+    sandbox.start(port=port)
+    done = running.ended()
+    assert done.code == 13, done.text
+    assert "UNREACHABLE" in done.stderr
+    assert "nothing is fenced" in done.stderr
+    assert ended_s < 6 + 2
+    scene.assert_free()
+    # NB: nothing is recorded after a loss.
+    assert "outcome" not in scene.record()
+
+
+def test_server_that_does_not_come_back_leaves_commands(scene: DeployScene) -> None:
+    """11, and the last words name what is held; a signal shortens the time to what CI gives."""
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    child.wait_begun(running)
+    scene.cluster.sandbox.stop()
+    running.signal(signal.SIGTERM)
+    done = running.ended(timeout_s=60)
+    assert done.code == 11, done.text
+    words = done.stderr.partition("STILL HELD")[2]
+    for name in ("node/worker-2", "node/worker-3", "kustomization/flux-system/infrastructure", "the lease"):
+        assert name in words
+    assert "hint: fencectl fences --context prod" in words.splitlines()[-1]
+
+
+def test_case_32_renewals_keep_their_pace_beside_slow_reads(scene: DeployScene) -> None:
+    """Every read takes seconds; the keeper has a connection of its own."""
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    child.wait_begun(running)
+    gate = Gate()
+    scene.cluster.sandbox.faults.delay(gate=gate, verb="get")
+    begun = len(renewals(scene))
+    wait_until(lambda: len(renewals(scene)) >= begun + 3, "it was renewed three times")
+    gate.open()
+    child.let_end()
+    done = running.ended()
+    assert done.code == 0, done.text
+    scene.assert_free()
+
+
+def renewals(scene: DeployScene) -> list[object]:
+    found = scene.cluster.sandbox.requests.where(method="PATCH", path="/leases/")
+    return [entry for entry in found if b"renewTime" in entry.body]
+
+
+def test_case_33_lost_answers_of_create_and_renewals_are_no_loss(scene: DeployScene) -> None:
+    """The server did it; we recognise ourselves."""
+    faults = scene.cluster.sandbox.faults
+    faults.drop_after(verb="create", resource="leases", times=1)
+    faults.drop_after(verb="patch", resource="leases", times=1)
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    child.wait_begun(running)
+    wait_until(lambda: len(renewals(scene)) >= 3, "it was renewed three times")
+    child.let_end()
+    done = running.ended()
+    assert done.code == 0, done.text
+    scene.assert_free()
+
+
+def test_case_04_release_survives_renewals_in_flight(scene: DeployScene) -> None:
+    """The last renewal is held while the command ends: the keeper is joined, and the lease freed."""
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    child.wait_begun(running)
+    gate = Gate()
+    held = scene.cluster.sandbox.faults.delay(gate=gate, verb="patch", resource="leases", times=1)
+    assert held.arrived.wait(30)
+    child.let_end()
+    running.wait_for("released kustomization/flux-system/flux-system")
+    gate.open()
+    done = running.ended()
+    assert done.code == 0, done.text
+    scene.assert_free()
+
+
+def test_case_20_node_whose_kubelet_writes_all_the_time_is_claimed_and_released(scene: DeployScene) -> None:
+    """Each of our writes meets another resourceVersion once."""
+    sandbox = scene.cluster.sandbox
+
+    def beat() -> None:
+        raw = scene.cluster.sandbox.store.get("nodes", "worker-2")
+        raw.setdefault("status", {})["beat"] = str(time.monotonic_ns())
+        raw["metadata"].setdefault("labels", {})["beat"] = str(time.monotonic_ns())
+        sandbox.store.update(raw)
+
+    sandbox.faults.on(beat, verb="patch", resource="nodes", name="worker-2", times=3)
+    done = scene.deploy(*scene.fences)
+    assert done.code == 0, done.text
+    now = scene.now()
+    for node in now.values():
+        node["metadata"].pop("labels", None)
+    for node in scene.before.values():
+        node["metadata"].pop("labels", None)
+    assert now == scene.before
+
+
+def test_case_23_parent_that_undoes_our_suspension_ends_the_deploy(scene: DeployScene) -> None:
+    """Said with its name, and its release does not fail over it."""
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    child.wait_begun(running)
+    path = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/infrastructure"
+    scene.cluster.merge_patch(path, {"spec": {"suspend": None}}, manager="flux")
+    done = running.ended()
+    assert done.code == 18, done.text
+    assert "kustomization/flux-system/infrastructure was changed by somebody else" in done.stderr
+    scene.assert_free()
+
+
+def test_case_28_lease_that_names_nobody_is_free(scene: DeployScene) -> None:
+    """An empty holder, as a release leaves it, and one without a spec."""
+    make_lease(scene.cluster, "fencectl-deploy", namespace="flux-system", spec={})
+    done = scene.deploy(*scene.fences)
+    assert done.code == 0, done.text
+    scene.assert_free(token=1)
+    again = scene.deploy(*scene.fences)
+    assert again.code == 0, again.text
+    scene.assert_free(token=2)
+
+
+def test_case_67_server_that_never_answers_a_release_is_reported_in_time(scene: DeployScene) -> None:
+    """It is tried until the time is over; the rest waits for it, and both are named."""
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    child.wait_begun(running)
+    scene.cluster.sandbox.faults.hang(verb="patch", resource="nodes", name="worker-2")
+    running.signal(signal.SIGTERM)
+    done = running.ended()
+    assert done.code == 11, done.text
+    words = done.stderr.partition("STILL HELD")[2]
+    assert "node/worker-2" in words
+    assert "waits for those above" in words
+    assert "node/worker-3" not in words
+    scene.cluster.sandbox.faults.clear()
+    scene.age_lease()
+    recovered = scene.run("recover", "--yes")
+    assert recovered.code == 0, recovered.text
+    assert scene.now() == scene.before
+
+
+@pytest.mark.real
+def test_paused_deploy_on_a_real_server_changes_nothing_more(real: Cluster, tmp_path: Path) -> None:
+    """As on the sandbox: SIGSTOP beyond the lease, a take-over, SIGCONT."""
+    real.wipe(everything=True)
+    scene = DeployScene.on(real, tmp_path)
+    child = Child(tmp_path)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    pid = child.wait_begun(running)
+    running.signal(signal.SIGSTOP)
+    paused_s = time.monotonic()
+    take_over(scene)
+    record = scene.record()
+    wait_until(lambda: time.monotonic() - paused_s > LOST_S + 1, "its lease has run out")
+    running.signal(signal.SIGCONT)
+    done = running.ended()
+    assert done.code == 11, done.text
+    assert not alive(pid)
+    assert scene.record() == record
+    assert scene.lease()["holderIdentity"] == OTHER
+    # Its own claims are gone, the suspensions stay: whoever has the lease may rely on them.
+    now = scene.now()
+    for path, before in scene.before.items():
+        assert (now[path] == before) == ("/nodes/" in path)
+    scene.end()
