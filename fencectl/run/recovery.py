@@ -5,7 +5,8 @@ The steps, numbered as in messages and tests:
 
 0. Every patch is tried on the server without being stored: rights and guards are known before the first write.
 1. The lease is taken over from the dead holder, which thereby is excluded and not only believed dead.
-2. The fences are released in order, each by a patch built from a fresh read; the first refusal stops.
+2. Everything is listed again, and the fences are released in order, each by a patch built from a fresh read; the
+   first refusal stops.
 3. Once more everything is listed: what is left of the dead holder is released too, or stops the recovery.
 4. The lease is freed, last of all. An orderly stop before that hands it back as it was.
 
@@ -61,7 +62,7 @@ class Recovery:
         return self._until_stopped(
             self._rehearse,  # (0)
             self._take_lease,  # (1)
-            lambda: self._release_all(self._plan.going),  # (2)
+            lambda: self._release_all(self._listed_again()),  # (2)
             self._sweep,  # (3)
             self._free_lease,  # (4)
         )
@@ -134,6 +135,18 @@ class Recovery:
         return [self._plan.lease.entry.object.display] if self._plan.lease.entry is not None else []
 
     # (2)
+
+    def _listed_again(self) -> list[FenceEntry | Found]:
+        """
+        What goes, now that the dead run is excluded: the plan, and what landed between it and the take-over.
+
+        NB: a child that was fenced in that time has to go before its ancestors, which would drop it from their
+        inventory while it is excluded from them. The sweep would be too late for that.
+        """
+        planned = {entry.object for entry in self._plan.going}
+        late = [found for found in self._left() if found.ref not in planned]
+        self._outcome.late += len(late)
+        return sorted([*self._plan.going, *late], key=lambda entry: -entry.rank)
 
     def _release_all(self, entries: Sequence[FenceEntry | Found]) -> None:
         self._outcome.left = [*(_name(entry) for entry in entries), self._lease.ref.display]
@@ -210,19 +223,23 @@ class Recovery:
 
     def _sweep(self) -> None:
         for _ in range(SWEEPS):
-            found = self._world.sweep(self._plan.key)
-            left = [one for one in found if one.ref != self._lease.ref]
-            steps = plan_releases(left, overall=None, excluded=excluded_children(left), first=1)
-            going = [step for step in steps if step.found.kept_because is None]
-            if not going:
+            left = self._left()
+            if not left:
                 return
-            self._outcome.late += len(going)
-            self._outcome.left = [*(step.found.ref.display for step in going), self._lease.ref.display]
-            stuck = next((step for step in going if step.refusal is not None), None)
-            if stuck is not None and stuck.refusal is not None:
-                self._refuse(self._told + 1, stuck.found.ref.display, stuck.refusal.why)
-            self._release_all([step.found for step in going])
+            self._outcome.late += len(left)
+            self._release_all(left)
         raise StoppedError("fences of the dead run appear again and again: something still writes in its name")
+
+    def _left(self) -> list[Found]:
+        """List once more: what of the run is to go, in order. Stops where one of them cannot."""
+        found = [one for one in self._world.sweep(self._plan.key) if one.ref != self._lease.ref]
+        steps = plan_releases(found, overall=None, excluded=excluded_children(found), first=1)
+        going = [step for step in steps if step.found.kept_because is None]
+        stuck = next((step for step in going if step.refusal is not None), None)
+        if stuck is not None and stuck.refusal is not None:
+            self._outcome.left = [*(step.found.ref.display for step in going), self._lease.ref.display]
+            self._refuse(self._told + 1, stuck.found.ref.display, stuck.refusal.why)
+        return [step.found for step in going]
 
     # (4)
 
