@@ -152,7 +152,12 @@ def _must_be_clear(report: FenceReport, wanted: Wanted) -> None:
         raise _refuse(report, f"{first.object.display} carries a mark that nobody can read", _why(first))
     if report.holds and not wanted.attended:
         hold = report.holds[0]
-        raise _refuse(report, f"a {hold.now} is in place", "; ".join(hold.notes) or None, hint=_lift_hint(report))
+        raise _refuse(
+            report,
+            f"a {hold.now} is in place",
+            "; ".join(hold.notes).removeprefix("reason: ") or None,
+            hint=_lift_hint(report),
+        )
 
 
 def _holds_no_lease(block: HolderBlock) -> bool:

@@ -144,8 +144,11 @@ def _why_unknown(facts: HolderFacts, reading: Reading) -> str:
             still = "a still heartbeat is no proof"
     found = facts.evidence
     for fact, who in ((found.job, "GitHub"), (found.process, "this machine"), (found.pod, "its pod")):
-        if fact is not None:
-            return f"{who} gave no proof ({fact.answer}), and {still}"
+        if fact is None:
+            continue
+        if fact.answer.startswith(_UNASKED):
+            return f"{who} was not asked ({fact.answer.removeprefix(_UNASKED)}), and {still}"
+        return f"{who} gave no proof ({fact.answer}), and {still}"
     match facts.holder.kind:
         case HolderKind.GITHUB:
             return f"GitHub was not asked, and {still}"
@@ -173,6 +176,9 @@ def _evidence(facts: HolderFacts, reading: Reading) -> tuple[Evidence, ...]:
         lines.append(Evidence(source, question, "not asked", at))
     return (*lines, Evidence(Source.HEARTBEAT, "is the lease renewed?", reading.answer, at))
 
+
+_UNASKED = "not asked: "
+"""How evidence begins where nobody was asked, and says why."""
 
 _NOT_ASKED = {
     HolderKind.GITHUB: (Source.JOB, "has the job ended?"),
