@@ -102,9 +102,13 @@ def node(name: str) -> ObjectRef:
 @pytest.fixture
 def scene() -> Scene:
     sandbox = Sandbox(manual_clock_at=START_AT)
-    clock, door = HandClock(), None
+    clock = HandClock()
     door = SandboxDoor(sandbox, clock)
-    clock.on_wait = lambda s: sandbox.clock.advance(s) and None
+
+    def follow(seconds: float) -> None:
+        sandbox.clock.advance(seconds)
+
+    clock.on_wait = follow
     for name in ("flux-system", "apps"):
         labels = (
             {
