@@ -18,16 +18,13 @@ Whatever happens in between, step 10 follows; what it cannot release is named, a
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import replace
 
-from fencectl.cluster.clock import Clock
 from fencectl.cluster.write import send
 from fencectl.core.answers import Applied
 from fencectl.core.deploy import DeployPlan
-from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, worst
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.journal import Journal, LeaseRef, Phase
 from fencectl.core.lease import LeaseTerms, free_own_lease
 from fencectl.core.marks import read_mark
@@ -39,71 +36,16 @@ from fencectl.run.fencing import Fence, Fencer, Ledger, UnresolvedError
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
 from fencectl.run.leasing import LeaseAt, take_lease
 from fencectl.run.nodes import NodeRoller
-from fencectl.run.payload import Ended
-from fencectl.run.ports import Door, Threads
-from fencectl.run.record import RecordBook
+from fencectl.run.stage import Result, RunPayload, Stage
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, read
 from fencectl.run.suspending import Suspender, ToSuspend
-from fencectl.run.unwind import Unwound, unwind
+from fencectl.run.unwind import unwind
+
+__all__ = ["Deploy", "Result", "RunPayload", "Stage"]
 
 # How long the releases may take after an interrupt: what CI gives between its first signal and its last.
 UNWIND_AFTER_SIGNAL_S = 7.0
 UNWIND_S = 60.0
-
-
-RunPayload = Callable[[Sequence[str], Mapping[str, str], float, Callable[[], str | None]], Ended]
-"""Run a command (with an environment, for so many seconds, until a reason to stop comes) to its end."""
-
-
-@dataclass(slots=True)
-class Stage:
-    """
-    What a deploy acts through.
-
-    `read_again`: raises where anything is held that is not this run's own. `environ`: for children, with the
-    private kubeconfig in it. `interrupted`: set by a signal, with its exit code in `interrupt_code()`.
-    """
-
-    door: Door
-    keeper_door: Door
-    clock: Clock
-    threads: Threads
-    book: RecordBook
-    environ: Mapping[str, str]
-    interrupted: threading.Event
-    interrupt_code: Callable[[], ExitCode | None]
-    read_again: Callable[[str], None]
-    tell: Callable[[int, str], None]
-    run_payload: RunPayload
-
-
-@dataclass(slots=True)
-class Result:
-    """
-    What came of a deploy.
-
-    `step`: the last one that began. `codes`: every reason for an exit code; the worst decides.
-    """
-
-    generation: int | None = None
-    token: int | None = None
-    step: int = 0
-    cause: str | None = None
-    reason: str | None = None
-    hint: str | None = None
-    payload: Ended | None = None
-    applied: bool = False
-    codes: list[ExitCode] = field(default_factory=list)
-    unwound: Unwound | None = None
-    unresolved: list[str] = field(default_factory=list)
-    lease_kept: bool = False
-    lost: LeaseLostError | None = None
-    ended_at: datetime | None = None
-
-    @property
-    def code(self) -> ExitCode:
-        """The exit code: the worst that happened."""
-        return worst(self.codes)
 
 
 class Deploy:

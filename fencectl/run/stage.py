@@ -1,0 +1,70 @@
+"""What a deploy acts through, and what comes of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from fencectl.cluster.clock import Clock
+from fencectl.core.errors import ExitCode, worst
+from fencectl.run.keeper import LeaseLostError
+from fencectl.run.payload import Ended
+from fencectl.run.ports import Door, Threads
+from fencectl.run.record import RecordBook
+from fencectl.run.unwind import Unwound
+
+RunPayload = Callable[[Sequence[str], Mapping[str, str], float, Callable[[], str | None]], Ended]
+"""Run a command (with an environment, for so many seconds, until a reason to stop comes) to its end."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """
+    What a deploy acts through.
+
+    `read_again`: raises where anything is held that is not this run's own. `environ`: for children, with the
+    private kubeconfig in it. `interrupted`: set by a signal, with its exit code in `interrupt_code()`.
+    """
+
+    door: Door
+    keeper_door: Door
+    clock: Clock
+    threads: Threads
+    book: RecordBook
+    environ: Mapping[str, str]
+    interrupted: threading.Event
+    interrupt_code: Callable[[], ExitCode | None]
+    read_again: Callable[[str], None]
+    tell: Callable[[int, str], None]
+    run_payload: RunPayload
+
+
+@dataclass(slots=True)
+class Result:
+    """
+    What came of a deploy.
+
+    `step`: the last one that began. `codes`: every reason for an exit code; the worst decides.
+    """
+
+    generation: int | None = None
+    token: int | None = None
+    step: int = 0
+    cause: str | None = None
+    reason: str | None = None
+    hint: str | None = None
+    payload: Ended | None = None
+    applied: bool = False
+    codes: list[ExitCode] = field(default_factory=list)
+    unwound: Unwound | None = None
+    unresolved: list[str] = field(default_factory=list)
+    lease_kept: bool = False
+    lost: LeaseLostError | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code: the worst that happened."""
+        return worst(self.codes)
