@@ -14,6 +14,8 @@ from fencectl.core.times import second_time
 from fencectl.run.record import Record, RecordBook
 
 _KEY = "record-"
+KEPT = 50
+"""So many records of the newest deploys stay."""
 
 
 @dataclass(slots=True)
@@ -57,7 +59,13 @@ class DeployRecord:
         if outcome is not None:
             value |= {"outcome": outcome, "step": step, "endedAt": second_time(self.clock.wall())}
         key = f"{_KEY}{self.generation}"
-        return (Change(key, data.get(key), encode_ascii(value)),)
+        changes = [Change(key, data.get(key), encode_ascii(value))]
+        # NB: a ConfigMap has room for a megabyte; the numbers never start again, since the newest stay.
+        for number, _ in sorted(_records(record), key=lambda one: one[0]):
+            old = f"{_KEY}{number}"
+            if number <= self.generation - KEPT and old in data:
+                changes.append(Change(old, data[old], None))
+        return tuple(changes)
 
 
 def _records(record: Record) -> list[tuple[int, Any]]:
