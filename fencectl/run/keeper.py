@@ -170,6 +170,9 @@ class Keeper:
                 self._in_trouble(Loss.UNREACHABLE, f"nobody answers: {detail}")
             case Refused(_, status, detail):
                 self._in_trouble(Loss.NOT_RENEWED, f"the API server refuses the renewal ({status}: {detail})")
+            case Unknown(detail) if self._clock.monotonic_s() - sent_s < self._deadline_s() / 2:
+                # NB: it came at once, as a 503 does: what the server shows tells a refusal from silence.
+                self._look(detail)
             case Unknown(detail):
                 self._in_trouble(Loss.UNREACHABLE, f"nobody answers: {detail}")
         return False
@@ -198,7 +201,7 @@ class Keeper:
             whom = f"`{holder}`" if holder else "nobody"
             self._is_stolen(f"{whom} holds it now (token {self._transitions} → {_number(transitions)})")
         else:
-            self._in_trouble(Loss.NOT_RENEWED, f"the renewal was refused although the lease is ours: {detail}")
+            self._in_trouble(Loss.NOT_RENEWED, f"the renewal did not pass although the lease is ours: {detail}")
 
     def _is_stolen(self, how: str) -> None:
         with self._lock:

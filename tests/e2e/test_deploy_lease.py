@@ -324,3 +324,49 @@ def test_paused_deploy_on_a_real_server_changes_nothing_more(real: Cluster, tmp_
     for path, before in scene.before.items():
         assert (now[path] == before) == ("/nodes/" in path)
     scene.end()
+
+
+def test_case_03_refused_renewals_end_it_as_still_ours_and_everything_is_given_back(scene: DeployScene) -> None:
+    """The server answers 503 to renewals only: said so, which is not the same as stolen."""
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    pid = child.wait_begun(running)
+    refusing = scene.cluster.sandbox.faults.refuse(status=503, verb="patch", resource="leases")
+    wait_until(lambda: not alive(pid), "the command was ended")
+    refusing.cancel()
+    done = running.ended()
+    assert done.code == 13, done.text
+    assert (
+        "✗ lease NOT RENEWED in step 8 on prod: the renewal did not pass although the lease is ours" in done.stderr
+    ), done.text
+    assert "nothing is fenced" in done.stderr
+    scene.assert_free()
+
+
+def test_case_03_stolen_lease_ends_it_and_names_the_thief(scene: DeployScene) -> None:
+    """Its nodes are released, its suspensions stay and are named: 11."""
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command, module=HASTY)
+    child.wait_begun(running)
+    take_over(scene)
+    done = running.ended()
+    assert done.code == 11, done.text
+    assert f"✗ lease STOLEN in step 8 on prod: `{OTHER}` holds it now (token 1 → 2)" in done.stderr
+    words = done.stderr.partition("STILL HELD")[2]
+    assert "kustomization/flux-system/infrastructure" in words
+    assert "node/" not in words
+    assert "held as long as anything else is" not in words
+    assert scene.lease()["holderIdentity"] == OTHER
+
+
+def test_case_18_node_that_is_gone_when_it_is_to_be_released_is_nothing_to_release(scene: DeployScene) -> None:
+    """The autoscaler took it while the command ran; the rest is released."""
+    child = Child(scene.folder)
+    running = scene.start(*scene.fences, command=child.command)
+    child.wait_begun(running)
+    scene.cluster.sandbox.store.delete("nodes", "worker-2")
+    child.let_end()
+    done = running.ended()
+    assert done.code == 0, done.text
+    del scene.before["/api/v1/nodes/worker-2"]
+    scene.assert_free()

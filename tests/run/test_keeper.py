@@ -153,11 +153,36 @@ def test_case_03_server_that_refuses_is_not_renewed_and_still_ours(scene: Scene)
 
 def test_server_that_is_away_is_unreachable(scene: Scene) -> None:
     """Nobody can tell who holds it."""
-    scene.sandbox.faults.drop_before(verb="patch", resource="leases")
+    scene.sandbox.faults.drop_before()
     scene.clock.advance(15)
     assert not scene.keeper.renew()
     scene.clock.advance(6)
     assert lost(scene).loss is Loss.UNREACHABLE
+
+
+@pytest.mark.parametrize("status", [500, 503, 504])
+def test_case_03_server_that_fails_each_renewal_but_shows_the_lease_has_not_renewed_it(
+    scene: Scene, status: int
+) -> None:
+    """It is still ours: read again, and said so."""
+    scene.sandbox.faults.refuse(status=status, verb="patch", resource="leases")
+    scene.clock.advance(15)
+    assert not scene.keeper.renew()
+    scene.clock.advance(6)
+    error = lost(scene)
+    assert error.loss is Loss.NOT_RENEWED
+    assert str(status) in (error.reason or "")
+
+
+def test_case_03_lease_that_was_taken_behind_a_lost_answer_is_stolen(scene: Scene) -> None:
+    """The answer to the renewal was lost, and the lease shows another holder."""
+    scene.sandbox.faults.refuse(status=503, verb="patch", resource="leases")
+    raw = scene.sandbox.store.get("leases", "fencectl-deploy", namespace="flux-system")
+    raw["spec"] |= {"holderIdentity": "somebody", "leaseTransitions": 7}
+    scene.sandbox.store.update(raw)
+    scene.clock.advance(10)
+    assert not scene.keeper.renew()
+    assert lost(scene).loss is Loss.STOLEN
 
 
 def test_loss_is_never_taken_back(scene: Scene) -> None:
