@@ -56,13 +56,12 @@ def test_command_runs_inside_all_fences_and_everything_is_given_back(scene: Depl
     assert (record["outcome"], record["token"], record["holder"]) == ("deployed", 1, holder)
 
 
-@pytest.mark.parametrize("code", [1, 3, 130])
-def test_failed_command_is_18_and_its_own_code_is_kept(scene: DeployScene, code: int) -> None:
+def test_failed_command_is_18_and_its_own_code_is_kept(scene: DeployScene) -> None:
     """Nobody knows how far it came: the new state may be live, but nothing is fenced."""
-    done = scene.deploy("-o", "json", *scene.fences, command=("sh", "-c", f"exit {code}"))
+    done = scene.deploy("-o", "json", *scene.fences, command=("sh", "-c", "exit 3"))
     assert done.code == 18, done.text
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (events[-1]["type"], events[-1]["exitCode"], events[-1]["commandExitCode"]) == ("result", 18, code)
+    assert (events[-1]["type"], events[-1]["exitCode"], events[-1]["commandExitCode"]) == ("result", 18, 3)
     scene.assert_free()
     assert scene.record()["outcome"] == "failed"
 
