@@ -99,4 +99,4 @@ def test_case_50_holder_that_cannot_be_asked_about_is_unknown(
 ) -> None:
     """Nobody was asked, and that is said."""
     github.job(RUN, ATTEMPT, JOB)
-    assert "not asked: " in judged(github, subject(**missing)).because
+    assert "was not asked (" in judged(github, subject(**missing)).because
