@@ -102,6 +102,7 @@ class Transport:
         self._impersonation = impersonation_headers(connection.impersonation)
         self._idle: list[tuple[Wire, KeyPair | None]] = []
         self._lock = threading.Lock()
+        self._closed = False
         self._tls: tuple[KeyPair | None, ssl.SSLContext] | None = None
 
     def __repr__(self) -> str:
@@ -116,8 +117,9 @@ class Transport:
         self.close()
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Close the connections that are not in use; one that is in use is closed when it is given back."""
         with self._lock:
+            self._closed = True
             idle, self._idle = self._idle, []
         for wire, _ in idle:
             wire.close()
@@ -348,7 +350,11 @@ class Transport:
 
     def _give_back(self, wire: Wire, key_pair: KeyPair | None) -> None:
         with self._lock:
-            self._idle.append((wire, key_pair))
+            if not self._closed:
+                self._idle.append((wire, key_pair))
+                return
+        # NB: a thread that was given up may still come back with it, long after the end.
+        wire.close()
 
     def _tls_context(self, key_pair: KeyPair | None) -> ssl.SSLContext:
         from fencectl.cluster.tls import build_context
