@@ -24,7 +24,7 @@ class Trip:
     """
     What befalls a process at one of its calls.
 
-    `what`: `kill`, `pause`, `stop` (an orderly signal). `when`: `before` the request leaves (after everything that
+    `what`: `kill`, `pause`, `stop` (an orderly signal) or `nothing`. `when`: `before` the request leaves (after everything that
     was checked for it), `sent` while it is under way, `after` the answer came. `late`: a write that is under way
     then is applied any time later.
     """
@@ -106,6 +106,7 @@ class Agent:
     ended: bool = False
     active: bool = False
     sweep_began_s: float | None = None
+    released_s: float = -1.0
     took_free: bool = False
     careless: bool = False
     printed_s: float = float("inf")

@@ -229,7 +229,7 @@ class SimDoor:
 
     def _meet(self, trip: Trip | None, when: str) -> None:
         """Let happen what is to happen to the process here."""
-        if trip is None or trip.when != when or self._process.dead:
+        if trip is None or trip.what == "nothing" or trip.when != when or self._process.dead:
             return
         process, kernel = self._process, self._net.kernel
         if trip.what == "kill":

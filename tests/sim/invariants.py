@@ -4,7 +4,8 @@ What must hold after every single write, judged by what is on the server and by 
 I1   A fence is released by its own run; or by a recoverer that was told of its end and holds the lease by
      take-over (or sent the release while it still could believe so), when the run is dead or must by its own clocks
      know that it lost the lease; or by a person's printed command under the same condition. Never a node whose work
-     is half done, never a kept suspension that nobody vouched for.
+     is half done, never a kept suspension that nobody vouched for. Counted as misled: a printed command whose
+     report was lied to and read a heartbeat that a late renewal of the holder's own had set back.
 I2   Nobody sends a renewal, a placement, a phase, or another run's release once it must know of its loss, or with
      less time left than the write may take. A placement that lands after the loss is counted, and must be one that
      was under way.
@@ -14,7 +15,8 @@ I4   What a run of ours fences carries a mark that can be read; nothing loses it
 I5   At most one deploy at a time is past its second reading, and none gets there over another run's fence.
 I6   A lease is freed only when nothing of the run that it stood for is fenced, kept suspensions apart.
 I7   The fencing token grows with every holder.
-I10  No Kustomization is released while an object that it applies is excluded from it.
+I10  No Kustomization is released while an object that it applies is excluded from it; one that was fenced after
+     everything had been listed (by a deploy wrongly believed dead, or before a printed command ran) is counted.
 I11  Nothing of a run that is truly dead lands after its lease went to others.
 I12  A lease is taken over only from a holder that was told dead and did not write it for a whole window.
 """
@@ -55,6 +57,7 @@ class Counts:
     releases: int = 0
     late_releases: int = 0
     blind_releases: int = 0
+    misled: int = 0
     takeovers: int = 0
     hand_backs: int = 0
     actives: int = 0
@@ -76,6 +79,7 @@ class Monitor:
     lease_written_s: float = -1e9
     freed_by_hand: bool = False
     lease_deleted: bool = False
+    set_back: bool = False
     placed: dict[tuple[str, str, int], float] = field(default_factory=dict)
 
     def attach(self) -> None:
@@ -153,6 +157,7 @@ class Monitor:
         if now == was and new == old:
             if was and was != agent.identity:
                 self._fail("I2", f"{name} renews the lease of {was}")
+            self.set_back = self.set_back or _renewed(after) < _renewed(before)
             return
         if not now:
             self._freed(agent, was, _journal_of(before))
@@ -195,7 +200,8 @@ class Monitor:
             placed_s = self.placed.get(_placement(seen, mark), -1.0)
             if agent.role == "recoverer" and agent.took_free:
                 continue  # it was free before: a recovery that stops leaves it so
-            if agent.role == "recoverer" and swept_s is not None and placed_s >= swept_s:
+            swept = swept_s is not None and swept_s >= agent.released_s
+            if agent.role == "recoverer" and swept and swept_s is not None and placed_s >= swept_s:
                 continue  # it landed while it was looked for: visible, and the next reading finds it
             self._fail("I6", f"{agent.process.name} frees the lease while {seen.ref.display} of {run} is fenced")
 
@@ -274,6 +280,7 @@ class Monitor:
 
     def _released(self, agent: Agent, write: Write, was: Seen, now: Seen, mark: Mark) -> None:
         self.counts.releases += 1
+        agent.released_s = self.net.kernel.now_s
         where = f"{agent.process.name} releases {was.ref.display} of {mark.owner}"
         if mark.journal is None:
             self._fail("I1", f"{where}, whose journal cannot be read")
@@ -291,7 +298,9 @@ class Monitor:
         owner = self.agents.get(str(mark.owner))
         if mark.owner not in agent.told_dead:
             self._fail("I1", f"{where}, which nobody told it to be dead")
-        if owner is not None and self._is_live(owner):
+        if owner is not None and self._is_live(owner) and agent.role == "operator" and self.set_back:
+            self.counts.misled += 1
+        elif owner is not None and self._is_live(owner):
             self._fail("I1", f"{where}, which is alive and holds its lease by every clock of its own")
         vouched = was.ref.display in agent.vouched
         if journal.phase in (Phase.MUTATING, Phase.KEPT) and not vouched:
@@ -314,8 +323,9 @@ class Monitor:
             excluded = annotations_of(seen.raw).get(RECONCILE) == DISABLED
             ours = mark.journal is not None and "reconcile" in mark.journal.prior
             itself = (seen.ref.namespace, seen.ref.name) == (was.ref.namespace, was.ref.name)
-            if self.placed.get(_placement(seen, mark), -1.0) >= agent.printed_s:
-                self.counts.blind_releases += 1  # a printed command cannot know of what landed since
+            listed_s = agent.printed_s if agent.sweep_began_s is None else agent.sweep_began_s
+            if self.placed.get(_placement(seen, mark), -1.0) >= listed_s:
+                self.counts.blind_releases += 1  # nobody can know of what landed since all was listed
                 continue
             if excluded and ours and not itself and applier_of(seen.raw) == (was.ref.namespace, was.ref.name):
                 self._fail("I10", f"{where} while {seen.ref.display} is excluded from it")
@@ -347,6 +357,10 @@ def _seen(obj: Mapping[str, Any]) -> Seen:
         str(obj["apiVersion"]), kind, _PLURALS[kind], metadata.get("namespace"), metadata["name"], metadata["uid"]
     )
     return Seen(ref, obj)
+
+
+def _renewed(lease: Mapping[str, Any]) -> str:
+    return str(dig(lease, "spec", "renewTime") or "")
 
 
 def _mark_of(obj: Mapping[str, Any] | None) -> Mark | None:

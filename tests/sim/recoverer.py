@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from fencectl.core.recovery import RecoveryPlan, Wanted, leases_to_watch, plan_r
 from fencectl.core.selection import HeldLiveError
 from fencectl.run.recovery import Recovery, recovery_journal
 from fencectl.run.story import StoppedError, World
-from fencectl.run.window import watch_leases
+from fencectl.run.window import Watched, moved_since, watch_leases
 from tests.sim.agents import Agent
 from tests.sim.doors import Net, SimDoor
 from tests.sim.kernel import SimClock, SimThreads
@@ -77,21 +77,22 @@ class Recoverer:
         if not blocks:
             self.nothing_held = True
             return
+        wanted = replace(self.wanted, keys=frozenset(block.key for block in blocks))
+        if not any(block.judgement.only_heartbeat for block in blocks):
+            plan_recovery(first.report, first.runs.observation, FENCECTL, wanted)
         seen = {(s.ref.namespace or "", s.ref.name): s for s in first.runs.observation.leases}
-        watched = watch_leases(
-            door,
-            clock,
-            leases,
-            before={key: seen.get(key) for key in leases},
-            window_s=_window_s(first, leases),
-            stop=process.stop,
-        )
+        before = {key: seen.get(key) for key in leases}
+        window_s = _window_s(first, leases)
+        watched = watch_leases(door, clock, leases, before=before, window_s=window_s, stop=process.stop)
         if watched.interrupted:
             raise StoppedError("interrupted: nothing was released")
-        if watched.moved is not None:
-            raise HeldLiveError("nothing was released: the holder is alive", reason=watched.moved)
+        _must_stand_still(watched)
         look = eyes.look(self.vouched, {key: watched.for_s for key in leases if seen.get(key) is not None})
-        plans = plan_recovery(look.report, look.runs.observation, FENCECTL, self.wanted)
+        _must_stand_still(moved_since(watched, before, look.runs.observation.leases))
+        plans = plan_recovery(look.report, look.runs.observation, FENCECTL, wanted)
+        if not plans:
+            self.nothing_held = True
+            return
         own = Journal(self.agent.identity, "", 1, 0, clock.wall(), Phase.RECOVERING)
         for plan in plans:
             outcome = self._recover(plan, own, door, eyes)
@@ -121,6 +122,11 @@ class Recoverer:
         agent.forget_take()
         recovery = Recovery(world, plan, journal=recovery_journal(own, plan), vouched=self.vouched)
         return recovery.run()
+
+
+def _must_stand_still(watched: Watched) -> None:
+    if watched.moved is not None:
+        raise HeldLiveError("nothing was released: the lease was written", reason=watched.moved)
 
 
 def _window_s(first: Look, leases: tuple[tuple[str, str], ...]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,8 +66,12 @@ _RECOVER_WRITES = ("take.1", "release.1", "release.2", "release.3", "release.4",
                    "dry.1", "dry.3")  # fmt: skip
 
 
-def draw(seed: int) -> Scenario:
-    """The story of a seed: any one, or (every other time) one of those that are closest to the edge."""
+def draw(seed: int, edge: str | None = None) -> Scenario:
+    """
+    The story of a seed: any one, or (every other time) one of those that are closest to an edge.
+
+    `edge`: only stories of this one.
+    """
     dice = random.Random(seed ^ 0x5EED)  # noqa: S311 (not for secrets)
     fate = dice.choices(("killed", "paused", "starved", "lives"), (40, 37, 10, 13))[0]
     lied = (fate in ("paused", "starved") and dice.random() < 0.8) or (fate == "lives" and dice.random() < 0.4)
@@ -123,8 +127,8 @@ def draw(seed: int) -> Scenario:
         flux=_flux(dice),
         words=f"{fate}{', believed dead' if lied else ''}, T={duration_s}",
     )
-    edge = dice.choice((None, None, None, None, _sleeper, _sleeper, _late, _zombie, _printed))
-    return any_story if edge is None else edge(dice, any_story)
+    chosen = dice.choice(("any",) * 6 + ("sleeper", *EDGES))
+    return EDGES[edge or chosen](dice, any_story)
 
 
 def _gentle(dice: random.Random, story: Scenario, words: str) -> Scenario:
@@ -155,6 +159,11 @@ def _sleeper(dice: random.Random, story: Scenario) -> Scenario:
     recoverers = tuple(Actor(at_s, _trips(dice, 0.2, _RECOVER_WRITES, 20, _RECOVER_CALLS)) for at_s in starts)
     first = replace(story.first, trips=trips, hidden=dice.random() < 0.3)
     return replace(story, first=first, recoverers=recoverers, believed_dead_s=0.0)
+
+
+def _unproven(dice: random.Random, story: Scenario) -> Scenario:
+    """The same, but nobody says that it has ended."""
+    return replace(_sleeper(dice, story), believed_dead_s=None, recoverer_believed_dead_s=None)
 
 
 def _late(dice: random.Random, story: Scenario) -> Scenario:
@@ -252,6 +261,73 @@ def _trip(dice: random.Random, what: str, writes: tuple[str, ...], first: int, l
     when = dice.choice(("before", "before", "sent", "after"))
     for_s = dice.choice((5.0, 12.0, 25.0, dice.uniform(40, 140), dice.uniform(40, 140), 300.0))
     return {where: Trip(what, when, for_s, late=dice.random() < 0.4)}
+
+
+def _repeated(dice: random.Random, story: Scenario) -> Scenario:
+    """A placement is sent again since nobody answered; the first copy lands when all is long released."""
+    story = _gentle(dice, story, "repeated")
+    where = dice.choice(("place.1", "place.2", "place.3", "place.4"))
+    trips = {where: Trip("nothing", "sent", late=True)}
+    spec = replace(story.spec, works_s=0.3, keeps=False)
+    return replace(story, first=replace(story.first, trips=trips), spec=spec, believed_dead_s=None)
+
+
+def _believed(dice: random.Random, story: Scenario) -> Scenario:
+    """A deploy lives and renews, and everybody says that it has ended."""
+    story = _gentle(dice, story, "believed dead")
+    first = replace(story.first, trips={})
+    starts = tuple(Actor(dice.uniform(2, 40)) for _ in range(2))
+    spec = replace(story.spec, works_s=25.0)
+    operator = Actor(dice.uniform(5, 40))
+    return replace(
+        story,
+        first=first,
+        spec=spec,
+        recoverers=starts,
+        operator=operator,
+        operator_waits_s=0.5,
+        believed_dead_s=0.0,
+    )
+
+
+def _rivals(dice: random.Random, story: Scenario) -> Scenario:
+    """Two deploys start at once."""
+    story = _gentle(dice, story, "rivals")
+    second = Actor(dice.uniform(0.0, 0.5))
+    spec = replace(story.second_spec, waits_s=0.0)
+    first = replace(story.first, trips={})
+    lease = dice.choice(("free", "never-held", "absent"))
+    return replace(story, first=first, second=second, second_spec=spec, lease=lease, believed_dead_s=None)
+
+
+def _stale(dice: random.Random, story: Scenario) -> Scenario:
+    """Commands are printed, somebody recovers, the next deploy fences the same things, and then they are run."""
+    story = _gentle(dice, story, "stale")
+    first = replace(story.first, trips={dice.choice(("journal.1", "release.1", "place.3")): Trip("kill", "after")})
+    return replace(
+        story,
+        first=first,
+        operator=Actor(dice.uniform(35, 45)),
+        operator_waits_s=dice.uniform(20, 70),
+        recoverers=(Actor(dice.uniform(2, 10)),),
+        second=Actor(dice.uniform(10, 60)),
+        second_spec=replace(story.second_spec, waits_s=300.0, works_s=30.0),
+        believed_dead_s=None,
+    )
+
+
+EDGES: Mapping[str, Callable[[random.Random, Scenario], Scenario]] = {
+    "any": lambda _, story: story,
+    "sleeper": _sleeper,
+    "sleeper-unproven": _unproven,
+    "late": _late,
+    "zombie": _zombie,
+    "printed": _printed,
+    "repeated": _repeated,
+    "believed": _believed,
+    "rivals": _rivals,
+    "stale": _stale,
+}
 
 
 def _away(dice: random.Random) -> tuple[tuple[float, float], ...]:

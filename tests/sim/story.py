@@ -18,7 +18,7 @@ from tests.sim.doors import Net
 from tests.sim.foreign import FLUX, Foreigners, make_kustomization, make_node, state_of
 from tests.sim.holder import Deploy, DeploySpec, deploy_identity
 from tests.sim.invariants import Counts, Monitor
-from tests.sim.kernel import START, Kernel
+from tests.sim.kernel import START, Event, Kernel
 from tests.sim.look import Oracle, inline_reads
 from tests.sim.operators import Operator
 from tests.sim.recoverer import Recoverer, recoverer_identity
@@ -43,13 +43,12 @@ class Told:
     digest: str
     counts: Counts
     failures: tuple[str, ...]
-    trace: tuple[str, ...]
-    kinds: frozenset[str] = frozenset()
+    events: tuple[Event, ...]
 
     def must_hold(self) -> None:
         """Raises InvariantError with the last events where an invariant was broken."""
         if self.failures:
-            last = "\n".join(self.trace[-40:])
+            last = "\n".join(str(event) for event in self.events[-40:])
             raise InvariantError(
                 f"seed {self.seed} ({self.words}): {'; '.join(self.failures)}\n{last}\n"
                 f"see it whole: pytest tests/sim/test_simulation.py --sim-seed {self.seed} -s"
@@ -256,5 +255,5 @@ def tell(seed: int, scenario: Scenario | None = None) -> Told:
         kernel.digest(),
         stage.monitor.counts,
         tuple(kernel.failures),
-        tuple(str(event) for event in kernel.trace),
+        tuple(kernel.trace),
     )
