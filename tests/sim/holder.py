@@ -15,7 +15,6 @@ from typing import Any
 from fencectl.cluster.write import create, send
 from fencectl.core.answers import Answer, Applied, Refused, Unknown, Why
 from fencectl.core.errors import FencectlError, NotReadableError
-from fencectl.core.identity import github_identity
 from fencectl.core.journal import Journal, LeaseRef, Phase
 from fencectl.core.lease import LeaseTerms, acquire_lease, free_own_lease, new_lease
 from fencectl.core.marks import Mark, read_mark
@@ -25,38 +24,13 @@ from fencectl.core.releases import CannotLift, lift_cordon, lift_suspension
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
 from fencectl.run.story import PAUSE_S, WRITE_S, StoppedError, read
 from tests.sim.agents import Agent
+from tests.sim.deploy_spec import DeployFailedError, DeploySpec
 from tests.sim.doors import Net, SimDoor
 from tests.sim.kernel import SimClock, SimThreads
 from tests.sim.look import Eyes, Oracle
 
 KUSTOMIZATIONS = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "kustomizations")
 RELEASE_BUDGET_S = 90.0
-
-
-def deploy_identity(run: int, nonce: str) -> str:
-    """The identity of one job of GitHub Actions."""
-    return github_identity(revision="c0ffee00c0ffee00", run=run, attempt=1, job=run * 10, nonce=nonce)
-
-
-class DeployFailedError(FencectlError):
-    """The deploy cannot go on; its lease is not lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeploySpec:
-    """
-    What a deploy fences and does.
-
-    `suspends`: Kustomizations by name, outermost ancestor first. `works_s`: how long each piece of work takes.
-    `keeps`: it ends after a rollback, so that its suspensions are kept. `waits_s`: how long it waits for others.
-    """
-
-    suspends: tuple[str, ...]
-    nodes: tuple[str, ...]
-    duration_s: int = 30
-    works_s: float = 20.0
-    keeps: bool = False
-    waits_s: float = 0.0
 
 
 @dataclass(slots=True)

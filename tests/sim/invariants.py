@@ -28,22 +28,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencectl.core.answers import explain_refusal
-from fencectl.core.journal import Journal, Phase, parse_journal
+from fencectl.core.journal import Journal, Phase
 from fencectl.core.marks import Mark, read_mark
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.placements import applier_of
-from fencectl.core.profiles import DISABLED, JOURNAL, RECONCILE, REQUESTED_AT, SUSPENDED_BY
-from fencectl.core.refs import ObjectRef, Seen, annotations_of, dig
-from fencectl.core.releases import is_own_token
+from fencectl.core.profiles import DISABLED, RECONCILE
+from fencectl.core.refs import Seen, annotations_of, dig
 from fencectl.run.story import WRITE_S
 from fencectl.sandbox.storage import Change
 from tests.sim.agents import Agent, Write
 from tests.sim.doors import Net
 from tests.sim.foreign import FLUX
 from tests.sim.look import Oracle
+from tests.sim.reading import (
+    PLURALS,
+    group_of,
+    journal_of,
+    mark_of,
+    not_restored,
+    placement_of,
+    renewed_text,
+    seen_of,
+)
 
 WINDOW_S = 40.0
-_PLURALS = {"Node": "nodes", "Kustomization": "kustomizations", "Lease": "leases"}
 _GUARDED_BY_LEASE = {"renew", "place", "journal"}
 
 
@@ -127,7 +135,7 @@ class Monitor:
         write = self.net.applying
         shown = change.shown
         kind = shown.get("kind")
-        if kind not in _PLURALS:
+        if kind not in PLURALS:
             return
         if write is not None:
             self.counts.writes += 1
@@ -157,10 +165,10 @@ class Monitor:
         if now == was and new == old:
             if was and was != agent.identity:
                 self._fail("I2", f"{name} renews the lease of {was}")
-            self.set_back = self.set_back or _renewed(after) < _renewed(before)
+            self.set_back = self.set_back or renewed_text(after) < renewed_text(before)
             return
         if not now:
-            self._freed(agent, was, _journal_of(before))
+            self._freed(agent, was, journal_of(before))
             return
         if new <= self.token:
             self._fail("I7", f"{now} holds the lease with token {new} after token {self.token}")
@@ -195,9 +203,9 @@ class Monitor:
         run = journal.recovering if journal is not None and journal.recovering else agent.identity
         swept_s = agent.sweep_began_s
         for seen, mark in self._marks():
-            if _group(mark) != run or mark.kept:
+            if group_of(mark) != run or mark.kept:
                 continue
-            placed_s = self.placed.get(_placement(seen, mark), -1.0)
+            placed_s = self.placed.get(placement_of(seen, mark), -1.0)
             if agent.role == "recoverer" and agent.took_free:
                 continue  # it was free before: a recovery that stops leaves it so
             swept = swept_s is not None and swept_s >= agent.released_s
@@ -211,7 +219,7 @@ class Monitor:
         """I5: a deploy is past its second reading."""
         self.counts.actives += 1
         for seen, mark in self._marks():
-            if mark.owner != agent.identity and self.placed.get(_placement(seen, mark), -1.0) < second_reading_s:
+            if mark.owner != agent.identity and self.placed.get(placement_of(seen, mark), -1.0) < second_reading_s:
                 self._fail("I5", f"{agent.process.name} begins over {seen.ref.display} of {mark.owner}")
         self._at_most_one_active()
 
@@ -229,9 +237,9 @@ class Monitor:
 
     def _object_changed(self, change: Change, write: Write) -> None:
         agent = self._agent_of(write)
-        before = _mark_of(change.before)
-        after = _mark_of(change.after)
-        seen = _seen(change.shown)
+        before = mark_of(change.before)
+        after = mark_of(change.after)
+        seen = seen_of(change.shown)
         name = agent.process.name
         if after is not None and (after.problem is not None or after.journal is None):
             self._fail("I4", f"{name} leaves a mark on {seen.ref.display} that cannot be read: {after.problem}")
@@ -242,13 +250,13 @@ class Monitor:
         elif before is not None and after is not None:
             self._rewritten(agent, seen, before)
         elif before is not None and change.before is not None:
-            self._released(agent, write, _seen(change.before), seen, before)
+            self._released(agent, write, seen_of(change.before), seen, before)
 
     def _placed(self, agent: Agent, write: Write, seen: Seen, mark: Mark) -> None:
         self.counts.placements += 1
         if mark.owner != agent.identity or agent.role != "deploy":
             self._fail("I4", f"{agent.process.name} fences {seen.ref.display} in the name of {mark.owner}")
-        key = _placement(seen, mark)
+        key = placement_of(seen, mark)
         if key in self.placed:
             self._fail(
                 "I4", f"{seen.ref.display} is fenced again by a placement of {mark.owner} that was released"
@@ -289,7 +297,7 @@ class Monitor:
             self._released_by_another(agent, write, was, mark, mark.journal, where)
         if not agent.careless:
             self._ancestors(agent, was, where)
-        for field_name, wanted, found in _not_restored(was, now, mark.journal):
+        for field_name, wanted, found in not_restored(was, now, mark.journal):
             self._fail("I3", f"{where}: {field_name} is {found!r} and not {wanted!r}")
 
     def _released_by_another(
@@ -305,14 +313,14 @@ class Monitor:
         vouched = was.ref.display in agent.vouched
         if journal.phase in (Phase.MUTATING, Phase.KEPT) and not vouched:
             self._fail("I1", f"{where} in phase {journal.phase.value}")
-        if agent.role == "recoverer" and not self._recovers(agent, _group(mark)):
+        if agent.role == "recoverer" and not self._recovers(agent, group_of(mark)):
             self.counts.late_releases += 1
             # NB: judged when it was called (I2); one that was under way harms nobody, its guards see to that.
             if write.left_s is None:
                 self._fail("I1", f"{where} without having taken the lease")
 
     def _recovers(self, agent: Agent, run: str) -> bool:
-        journal = _journal_of(self._lease())
+        journal = journal_of(self._lease())
         return self._holds(agent) and journal is not None and journal.recovering == run
 
     def _ancestors(self, agent: Agent, was: Seen, where: str) -> None:
@@ -324,7 +332,7 @@ class Monitor:
             ours = mark.journal is not None and "reconcile" in mark.journal.prior
             itself = (seen.ref.namespace, seen.ref.name) == (was.ref.namespace, was.ref.name)
             listed_s = agent.printed_s if agent.sweep_began_s is None else agent.sweep_began_s
-            if self.placed.get(_placement(seen, mark), -1.0) >= listed_s:
+            if self.placed.get(placement_of(seen, mark), -1.0) >= listed_s:
                 self.counts.blind_releases += 1  # nobody can know of what landed since all was listed
                 continue
             if excluded and ours and not itself and applier_of(seen.raw) == (was.ref.namespace, was.ref.name):
@@ -344,61 +352,8 @@ class Monitor:
         store = self.net.sandbox.store
         found = []
         for obj in (*store.list("nodes"), *store.list("kustomizations", namespace=FLUX)):
-            seen = _seen(obj)
+            seen = seen_of(obj)
             mark = read_mark(seen)
             if mark is not None:
                 found.append((seen, mark))
         return found
-
-
-def _seen(obj: Mapping[str, Any]) -> Seen:
-    metadata, kind = obj["metadata"], str(obj["kind"])
-    ref = ObjectRef(
-        str(obj["apiVersion"]), kind, _PLURALS[kind], metadata.get("namespace"), metadata["name"], metadata["uid"]
-    )
-    return Seen(ref, obj)
-
-
-def _renewed(lease: Mapping[str, Any]) -> str:
-    return str(dig(lease, "spec", "renewTime") or "")
-
-
-def _mark_of(obj: Mapping[str, Any] | None) -> Mark | None:
-    return None if obj is None else read_mark(_seen(obj))
-
-
-def _journal_of(lease: Mapping[str, Any] | None) -> Journal | None:
-    text = annotations_of(lease or {}).get(JOURNAL)
-    parsed = parse_journal(text) if isinstance(text, str) else None
-    return parsed if isinstance(parsed, Journal) else None
-
-
-def _group(mark: Mark) -> str:
-    within = mark.journal.within if mark.journal is not None else None
-    return within or str(mark.owner)
-
-
-def _placement(seen: Seen, mark: Mark) -> tuple[str, str, int]:
-    return (seen.ref.uid, str(mark.owner), mark.journal.seq if mark.journal is not None else 0)
-
-
-def _not_restored(was: Seen, now: Seen, journal: Journal) -> list[tuple[str, Any, Any]]:
-    """I3: the fields that the release of a fence should have left otherwise (what, wanted, found)."""
-    prior, before, after = journal.prior, annotations_of(was.raw), annotations_of(now.raw)
-    if was.ref.kind == "Node":
-        live = bool(dig(was.raw, "spec", "unschedulable"))
-        wanted = prior["unschedulable"] if live else False
-        found = bool(dig(now.raw, "spec", "unschedulable"))
-        return [] if found == wanted else [("unschedulable", wanted, found)]
-    live = dig(was.raw, "spec", "suspend")
-    fields = [("suspend", prior["suspend"] if live is True else live, dig(now.raw, "spec", "suspend"))]
-    excluded = before.get(RECONCILE)
-    by_us = "reconcile" in prior and excluded == DISABLED
-    fields.append((RECONCILE, prior.get("reconcile") if by_us else excluded, after.get(RECONCILE)))
-    for key, name, own in (
-        (SUSPENDED_BY, "suspendedBy", before.get(SUSPENDED_BY) == journal.holder),
-        (REQUESTED_AT, "requestedAt", is_own_token(before.get(REQUESTED_AT), journal.holder, journal.seq)),
-    ):
-        wanted = None if own and prior.get(name) is None else before.get(key)
-        fields.append((key, wanted, after.get(key)))
-    return [(name, wanted, found) for name, wanted, found in fields if wanted != found]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.sim.agents import Trip
+from tests.sim.deploy_spec import DeploySpec
 from tests.sim.doors import Weather
-from tests.sim.holder import DeploySpec
 
 
 @dataclass(frozen=True, slots=True)

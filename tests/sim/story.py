@@ -14,9 +14,10 @@ from fencectl.core.refs import dig
 from fencectl.sandbox import Sandbox
 from fencectl.sandbox.resources import flux_resources
 from tests.sim.agents import Agent
+from tests.sim.deploy_spec import DeploySpec, deploy_identity
 from tests.sim.doors import Net
 from tests.sim.foreign import FLUX, Foreigners, make_kustomization, make_node, state_of
-from tests.sim.holder import Deploy, DeploySpec, deploy_identity
+from tests.sim.holder import Deploy
 from tests.sim.invariants import Counts, Monitor
 from tests.sim.kernel import START, Event, Kernel
 from tests.sim.look import Oracle, inline_reads
