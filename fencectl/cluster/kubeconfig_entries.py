@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
+
 from fencectl.core.errors import UsageError
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -54,8 +56,7 @@ class AuthProviderEntry:
     config: Mapping[str, str] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Impersonation:
+class Impersonation(msgspec.Struct, frozen=True):
     """Whom to act as."""
 
     user: str = ""
@@ -80,11 +81,10 @@ class UserEntry:
     password: str = field(default="", repr=False)
     auth_provider: AuthProviderEntry | None = None
     exec: ExecEntry | None = None
-    impersonation: Impersonation = Impersonation()
+    impersonation: Impersonation = field(default_factory=Impersonation)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextEntry:
+class ContextEntry(msgspec.Struct, frozen=True):
     """A cluster, a user and a namespace under one name."""
 
     name: str
@@ -93,8 +93,7 @@ class ContextEntry:
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntries:
+class FileEntries(msgspec.Struct, frozen=True):
     """All of one file."""
 
     clusters: Mapping[str, ClusterEntry]

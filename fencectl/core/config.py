@@ -8,9 +8,10 @@ fence that was silently not placed. Pure: takes the text, reads no file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 FILE_NAME = "fencectl.yaml"
 
@@ -29,8 +30,7 @@ class AfterRollback(StrEnum):
     RESUME = "resume"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """`lease:`. As everywhere below, None is "not said"."""
 
     namespace: str | None = None
@@ -39,8 +39,7 @@ class Lease:
     discovery: Discovery | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nodes:
+class Nodes(msgspec.Struct, frozen=True, kw_only=True):
     """`nodes:`."""
 
     selector: str | None = None
@@ -49,15 +48,13 @@ class Nodes:
     timeout_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Follow:
+class Follow(msgspec.Struct, frozen=True, kw_only=True):
     """`follow:`."""
 
     timeout_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certify:
+class Certify(msgspec.Struct, frozen=True, kw_only=True):
     """`certify:`. `canary`: the part that is applied first."""
 
     canary: str | None = None
@@ -65,8 +62,7 @@ class Certify:
     timeout_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rollback:
+class Rollback(msgspec.Struct, frozen=True, kw_only=True):
     """`rollback:`."""
 
     on_failure: bool | None = None
@@ -74,15 +70,13 @@ class Rollback:
     after: AfterRollback | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Github:
+class Github(msgspec.Struct, frozen=True, kw_only=True):
     """`github:`. `repository`: `owner/name`."""
 
     repository: str | None = None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Suspend:
+class Suspend(msgspec.Struct, frozen=True, order=True):
     """One object to suspend, `kind/namespace/name`."""
 
     kind: str
@@ -93,31 +87,28 @@ class Suspend:
         return f"{self.kind}/{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that may stand at the top and, for one target, under it."""
 
-    lease: Lease = field(default_factory=Lease)
+    lease: Lease = msgspec.field(default_factory=Lease)
     suspend: tuple[Suspend, ...] | None = None
-    nodes: Nodes = field(default_factory=Nodes)
-    follow: Follow = field(default_factory=Follow)
-    certify: Certify = field(default_factory=Certify)
-    rollback: Rollback = field(default_factory=Rollback)
-    github: Github = field(default_factory=Github)
+    nodes: Nodes = msgspec.field(default_factory=Nodes)
+    follow: Follow = msgspec.field(default_factory=Follow)
+    certify: Certify = msgspec.field(default_factory=Certify)
+    rollback: Rollback = msgspec.field(default_factory=Rollback)
+    github: Github = msgspec.field(default_factory=Github)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster. `context`: how this machine calls it; `print_context`: how those who paste commands do."""
 
     name: str
     context: str
     print_context: str | None = None
-    overrides: Settings = field(default_factory=Settings)
+    overrides: Settings = msgspec.field(default_factory=Settings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(msgspec.Struct, frozen=True, kw_only=True):
     """
     A whole config.
 
@@ -126,8 +117,8 @@ class Config:
 
     path: str
     targets: tuple[Target, ...] = ()
-    settings: Settings = field(default_factory=Settings)
-    lines: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    settings: Settings = msgspec.field(default_factory=Settings)
+    lines: Mapping[tuple[str, ...], int] = msgspec.field(default_factory=dict)
 
     def for_target(self, target: Target | None) -> Settings:
         """The settings that hold for a target: what it says itself, key by key, over what stands at the top."""
@@ -140,15 +131,15 @@ class Config:
 
 
 def _laid_over(below: Any, above: Any) -> Any:
-    """Merge two of the same dataclass, deep: whatever `above` says wins, lists whole."""
+    """Merge two of the same struct, deep: whatever `above` says wins, lists whole."""
     said: dict[str, Any] = {}
-    for one in fields(above):
-        value, under = getattr(above, one.name), getattr(below, one.name)
-        if hasattr(value, "__dataclass_fields__"):
-            said[one.name] = _laid_over(under, value)
+    for name in above.__struct_fields__:
+        value, under = getattr(above, name), getattr(below, name)
+        if isinstance(value, msgspec.Struct):
+            said[name] = _laid_over(under, value)
         elif value is not None:
-            said[one.name] = value
-    return replace(below, **said)
+            said[name] = value
+    return msgspec.structs.replace(below, **said)
 
 
 def parse_config(text: str, *, path: str) -> Config:
