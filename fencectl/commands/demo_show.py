@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from fencectl.commands.asking import answer_to
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.report.escape import log_safe, visible
 from fencectl.report.style import Style, wrap
@@ -74,10 +75,12 @@ class Narrator:
     def _pause(self) -> None:
         if not self._stops:
             return
+        if not answer_to(self._asks):
+            raise EOFError
+
+    def _asks(self) -> None:
         sys.stdout.write(self._style.dim("Enter goes on, ctrl-c ends "))
         sys.stdout.flush()
-        if not sys.stdin.readline():
-            raise EOFError
 
     def _lines(self, lines: Iterable[str]) -> None:
         sys.stdout.write("".join(f"{log_safe(self._style.spelled(line))}\n" for line in lines))

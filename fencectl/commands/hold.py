@@ -15,6 +15,7 @@ from functools import partial
 
 from fencectl.cluster.clock import Clock, SystemClock
 from fencectl.cluster.kinds import CONFIGMAPS, record_of
+from fencectl.commands.asking import answer_to
 from fencectl.commands.common import NOTHING, resolve
 from fencectl.commands.hold_line import Action, Line, checked_reason, read_line
 from fencectl.commands.hold_show import Show, Where
@@ -175,10 +176,9 @@ class _Verb:
         show = self._show()
         show.asked_about(entry, record.at)
         if reason is None:
-            show.ask("Why may it go? ")
-            reason = checked_reason(sys.stdin.readline().strip())
-        show.ask(f"Lift hold `{entry.lifted_as}` on {show.where.label}? Only `yes` goes on: ")
-        if sys.stdin.readline().strip() != "yes":
+            reason = checked_reason(answer_to(lambda: show.ask("Why may it go? ")).strip())
+        question = f"Lift hold `{entry.lifted_as}` on {show.where.label}? Only `yes` goes on: "
+        if answer_to(lambda: show.ask(question)).strip() != "yes":
             raise UsageError("nothing was lifted: the answer was not `yes`")
         return reason
 

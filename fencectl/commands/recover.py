@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import termios
 import threading
 from dataclasses import dataclass, replace
 
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.transport import Transport
+from fencectl.commands.asking import answer_to
 from fencectl.commands.common import resolve
 from fencectl.commands.options import RecoverOptions
 from fencectl.commands.reading import Look, Subject, subjects
@@ -256,16 +256,8 @@ class _Run:
         return max(WINDOW_S, self._options.watch_for_s or 0.0, min(longest, 300.0))
 
     def _ask(self, report: FenceReport, plans: tuple[RecoveryPlan, ...]) -> None:
-        # NB: what was typed before the question stood there is no answer to it.
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-        self._show.question(report, sum(plan.total for plan in plans))
-        answer = ""
-        try:
-            answer = sys.stdin.readline()
-        finally:
-            if not answer.endswith("\n"):
-                self._show.unanswered()
-        if answer.strip() != "yes":
+        total = sum(plan.total for plan in plans)
+        if answer_to(lambda: self._show.question(report, total)).strip() != "yes":
             raise UsageError("nothing was released: the answer was not `yes`")
 
     def _recover(self, look: Look, plans: tuple[RecoveryPlan, ...]) -> ExitCode:

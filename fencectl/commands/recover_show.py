@@ -103,10 +103,6 @@ class Show:
             )
         )
 
-    def unanswered(self) -> None:
-        """End the line of a question that nobody answered with Enter."""
-        write(stderr="\n")
-
     def begins(self, plan: RecoveryPlan) -> None:
         """Note how wide the rows of this recovery are, and whether its lease is one of them."""
         self._width = words.widest(plan)
