@@ -9,10 +9,11 @@ have no cheaper form than whole pages, of which only marked and suspended object
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from fencectl.cluster.clock import Clock
 from fencectl.cluster.discovery import WITH_SUSPEND, discover_flux

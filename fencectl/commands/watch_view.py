@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from msgspec import structs
+
 from fencectl.commands.watch_follow import Looking, Sight
 from fencectl.core.errors import NotReadableError
 from fencectl.core.observation import ReadCounts, Unreadable
@@ -135,7 +137,7 @@ def json_line(known: Known, *, shell: Shell) -> str:
     if report is None:
         return ""
     if known.failure is not None and known.lost_at is not None:
-        report = replace(
+        report = structs.replace(
             report,
             observed_at=known.lost_at,
             unreadable=(Unreadable("everything", _why(known.failure)),),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
+
+import msgspec
+from msgspec.structs import replace
 
 from fencectl.core.evidence import Judgement, Strength, Verdict
 from fencectl.core.facts import HolderEvidence, Subject
@@ -39,8 +41,7 @@ _VERDICT_ORDER = {
 _RECORD_LIFT = Refusal(NoRelease.NOT_A_PATCH, "a record blocks nothing and needs no release", "none")
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(msgspec.Struct, frozen=True):
     """One observation, read by its profile and joined by run, before anything was asked about the holders."""
 
     observation: Observation

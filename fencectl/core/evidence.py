@@ -7,9 +7,10 @@ them into one judgement. Nothing here asks anybody.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 
 class Verdict(StrEnum):
@@ -37,8 +38,7 @@ class Source(StrEnum):
     HEARTBEAT = "heartbeat"
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """
     One question, whom it was put to, the answer, and when.
 
@@ -52,8 +52,7 @@ class Evidence:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True):
     """
     A verdict with the fact that decided it.
 

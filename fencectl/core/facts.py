@@ -7,9 +7,10 @@ fact of its own (`UNKNOWN`, with why), never a missing one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 from fencectl.core.identity import Holder
 from fencectl.core.journal import Journal
@@ -24,8 +25,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """
     One answer.
 
@@ -39,8 +39,7 @@ class Fact:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class JobFact(Fact):
+class JobFact(Fact, frozen=True):
     """
     What GitHub says of a job, or of a whole attempt where no job is recorded.
 
@@ -54,8 +53,7 @@ class JobFact(Fact):
     ended_for_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HolderEvidence:
+class HolderEvidence(msgspec.Struct, frozen=True):
     """Everything that was answered about one holder; None: there was nothing to ask there."""
 
     job: JobFact | None = None
@@ -66,8 +64,7 @@ class HolderEvidence:
 NOT_ASKED = HolderEvidence()
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """
     A holder to ask about, with everything that tells where to ask.
 

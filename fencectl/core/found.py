@@ -8,8 +8,9 @@ whom.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from fencectl.core.identity import Holder
 from fencectl.core.journal import Journal
@@ -17,8 +18,7 @@ from fencectl.core.refs import ObjectRef, Seen
 from fencectl.core.report import FenceKind, Refusal, Release
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(msgspec.Struct, frozen=True):
     """A lease's times as they stand on it. `renewed_text` may be no time at all, then `renewed_at` is None."""
 
     renewed_text: str | None
@@ -26,8 +26,7 @@ class Heartbeat:
     duration_s: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """
     One fence on one object.
 
@@ -67,8 +66,7 @@ class Found:
         return self.seen.ref
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(msgspec.Struct, frozen=True):
     """A cordon, suspension or lease that carries no mark of the profile: shown, never released."""
 
     kind: FenceKind
@@ -79,8 +77,7 @@ class Foreign:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """Everything that a profile's reader found."""
 
     found: tuple[Found, ...]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from fencectl.core.checks import check_command
 from fencectl.core.evidence import Judgement, Strength, Verdict
@@ -26,8 +28,7 @@ from fencectl.core.report import FenceKind
 from fencectl.core.verdict import HolderFacts, judge
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """
     The fences of one run, in release order.
 
@@ -124,8 +125,7 @@ def _subject(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Judging:
+class Judging(msgspec.Struct, frozen=True):
     """
     What a judgement needs besides the fences.
 

@@ -8,9 +8,10 @@ still, whatever its times say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 from fencectl.core.found import Heartbeat
 from fencectl.core.times import age_text, clock_text
@@ -28,8 +29,7 @@ class Pulse(StrEnum):
     UNREADABLE = "unreadable"  # a lease is held, and its times tell nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """`pulse`, the line for people, and when a fresh one runs out on the server's clock."""
 
     pulse: Pulse

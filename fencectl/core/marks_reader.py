@@ -8,9 +8,11 @@ foreign that is only shown, or nothing at all. An unusable value never drops its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from fencectl.core.found import Foreign, Found, Heartbeat, Reading
 from fencectl.core.identity import parse_holder
@@ -30,8 +32,7 @@ SUSPENSION_RANK = 1
 LEASE_RANK = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Vouched:
+class Vouched(msgspec.Struct, frozen=True):
     """
     What a person has vouched for, by the fences' display names.
 

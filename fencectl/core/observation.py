@@ -7,14 +7,14 @@ that can matter are in it: marked or cordoned nodes, marked or suspended Flux ob
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from fencectl.core.refs import Seen
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(msgspec.Struct, frozen=True):
     """
     One thing that could not be read, so that the report is incomplete.
 
@@ -26,8 +26,7 @@ class Unreadable:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReadCounts:
+class ReadCounts(msgspec.Struct, frozen=True):
     """How much was looked at: "no fence is held" says so, since silence is not evidence."""
 
     leases: int = 0
@@ -37,8 +36,7 @@ class ReadCounts:
     holds: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(msgspec.Struct, frozen=True):
     """
     One look at one cluster.
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from fencectl.core.found import Found
 from fencectl.core.report import FenceKind, NoRelease, Refusal
@@ -20,8 +21,7 @@ Key = tuple[str, str]
 Excluded = Mapping[Key, Sequence[Found]]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One fence at its place in the order; `refusal` None: its own release goes. `role`: parent or child."""
 
     found: Found

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 Raw = Mapping[str, Any]
 """One object as decoded JSON. Only the modules of core that parse look into it."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ObjectRef:
+class ObjectRef(msgspec.Struct, frozen=True, order=True):
     """
     One object, by everything that a request, a guard or a reader needs.
 
@@ -52,8 +52,7 @@ class ObjectRef:
         return f"{self.plural}.{self.group}" if self.group else self.kind.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """One object together with the name it was read under (list items carry neither kind nor plural)."""
 
     ref: ObjectRef

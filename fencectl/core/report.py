@@ -7,9 +7,10 @@ and refusal are settled before it exists.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 from fencectl.core.evidence import Judgement, Verdict
 from fencectl.core.identity import Holder
@@ -40,8 +41,7 @@ class NoRelease(StrEnum):
     NOT_A_PATCH = "not-a-patch"  # holds and records: lifted by their own verbs
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """
     Why there is no release command.
 
@@ -56,8 +56,7 @@ class Refusal:
     advice: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """
     The release of one fence: the very patch that would be sent.
 
@@ -70,8 +69,7 @@ class Release:
     role: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FenceEntry:
+class FenceEntry(msgspec.Struct, frozen=True):
     """
     One fence in a report.
 
@@ -105,11 +103,10 @@ class FenceEntry:
     kept_because: str | None = None
     notes: tuple[str, ...] = ()
     way_out: Release | None = None
-    raw: Raw = field(default_factory=dict, repr=False)
+    raw: Raw = {}
 
 
-@dataclass(frozen=True, slots=True)
-class HolderBlock:
+class HolderBlock(msgspec.Struct, frozen=True):
     """
     Everything that one holder (a run with its nested runs) holds, in release order.
 
@@ -144,8 +141,7 @@ class HolderBlock:
         return tuple(e for e in self.entries if e.refusal is not None and e.refusal.kind is NoRelease.REFUSED)
 
 
-@dataclass(frozen=True, slots=True)
-class FenceReport:
+class FenceReport(msgspec.Struct, frozen=True):
     """
     The report on one cluster.
 

@@ -8,7 +8,9 @@ fences are printed only when that holder was named: then a person vouches for it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, PersonNeededError, UsageError
 from fencectl.core.evidence import Verdict
@@ -24,8 +26,7 @@ class HeldLiveError(FencectlError):
     exit_code = ExitCode.HELD_LIVE
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """
     What to print, in order.
 

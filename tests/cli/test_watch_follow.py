@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fencectl.cluster.kubeconfig import resolve
 from fencectl.cluster.observe import WHOLE, Part
@@ -144,7 +145,7 @@ def test_report_stands_no_longer_than_a_heartbeat_is_fresh(age_s: float, duratio
     held = story.held_lease(1)
     renewed = micro_time(story.NOW - timedelta(seconds=age_s))
     raw = {"spec": {"renewTime": renewed, "leaseDurationSeconds": duration}}
-    report = story.report(story.block([replace(held, raw=raw)]))
+    report = story.report(story.block([structs.replace(held, raw=raw)]))
     assert pause_after(report) == pytest.approx(pause_s)
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.journal import MAX_LENGTH, BadJournal, Phase, parse_journal
@@ -85,7 +86,7 @@ def test_object_without_uid_is_reported_and_refused(kind: str) -> None:
     else:
         story = replace(story, phase=Phase.SUSPENDED)
         odd = kustomization(suspend=True, annotations=mark(story))
-    bare = Seen(replace(odd.ref, uid=""), odd.raw)
+    bare = Seen(structs.replace(odd.ref, uid=""), odd.raw)
     (entry,) = report(bare).held
     assert entry.refusal is not None
     assert (entry.refusal.kind, entry.release) == (NoRelease.REFUSED, None)

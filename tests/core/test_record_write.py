@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import jsonpatch
 import pytest
+from msgspec.structs import replace
 
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.record_write import (

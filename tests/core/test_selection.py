@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.errors import ExitCode, FencectlError

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fencectl.core.facts import Subject
 from fencectl.core.identity import parse_holder
@@ -147,7 +148,7 @@ def local(pid: int) -> str:
 def journalled(given: Subject, **changes: Any) -> Subject:
     """The same holder, its journal changed."""
     assert given.journal is not None
-    return replace(given, journal=replace(given.journal, **changes))
+    return structs.replace(given, journal=replace(given.journal, **changes))
 
 
 @functools.cache

@@ -12,12 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fencectl.cluster.kubeconfig import resolve
 from fencectl.core.evidence import Strength, Verdict
@@ -303,7 +304,7 @@ def desk(sandbox: Sandbox, sandbox_cluster: Cluster) -> Cluster:
 def test_real_github_client_and_real_cluster_are_asked_as_they_are(tree: Tree, desk: Cluster) -> None:
     """No adapter between: the cluster's transport is the reader, the environment names GitHub."""
     namespace = make_namespace(desk)
-    run = journalled(replace(subject({}, identity=GITHUB), repository="acme/platform"), job_verified=True)
+    run = journalled(structs.replace(subject({}, identity=GITHUB), repository="acme/platform"), job_verified=True)
     pod = subject({}, identity=POD.replace("-pod-ci.", f"-pod-{namespace}."))
     transport = resolve(str(desk.kubeconfig_file()), None, {}, Path("/nonexistent")).open()
     try:
@@ -323,7 +324,7 @@ def test_real_github_client_and_real_cluster_are_asked_as_they_are(tree: Tree, d
 
 def test_github_without_a_token_is_unknown_and_says_what_is_missing(tree: Tree) -> None:
     """Nothing is sent."""
-    run = replace(subject({}, identity=GITHUB), repository="acme/platform")
+    run = structs.replace(subject({}, identity=GITHUB), repository="acme/platform")
     job = look(tree, run, environ={}, github=None)[GITHUB].job
     assert job is not None
     assert job.state is State.UNKNOWN

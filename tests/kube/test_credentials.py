@@ -222,7 +222,7 @@ def test_reading_a_cluster_loads_nothing_heavy(desk: Desk) -> None:
         "import sys; from pathlib import Path; from fencectl.cluster.kubeconfig import resolve\n"
         f"t = resolve(None, None, {{}}, Path({str(desk.home)!r})).open()\n"
         "print(*sorted(m for m in sys.modules if m.split('.')[0] in "
-        "('kubernetes', 'requests', 'urllib3', 'concurrent', 'pydantic', 'rich', 'typer', 'msgspec', 'subprocess', "
+        "('kubernetes', 'requests', 'urllib3', 'concurrent', 'pydantic', 'rich', 'typer', 'subprocess', "
         "'tempfile', 'asyncio', 'logging', 'difflib') or m == 'urllib.request'))"
     )
     done = subprocess.run(

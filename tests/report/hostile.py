@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from fencectl.core.evidence import Evidence, Judgement, Source, Verdict
 from fencectl.core.identity import Holder, HolderKind

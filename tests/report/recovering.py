@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from fencectl.core.evidence import Source
 from fencectl.core.outcome import Outcome, Told

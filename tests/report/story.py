@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from fencectl.core.evidence import Evidence, Judgement, Source, Strength, Verdict
 from fencectl.core.identity import parse_holder

@@ -12,11 +12,11 @@ import shutil
 import stat
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from msgspec.structs import replace
 
 from fencectl.core.patches import GuardedPatch, annotation, drop, guard, put, seal
 from fencectl.core.refs import ObjectRef

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from fencectl.core.patches import annotation, drop, guard, put, seal
 from fencectl.core.report import FenceEntry, Release

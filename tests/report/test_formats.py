@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from fencectl.core.evidence import Evidence, Source
 from fencectl.report.github import as_annotations
@@ -13,7 +14,7 @@ from fencectl.report.openmetrics import as_openmetrics
 from fencectl.report.words import run_url
 from tests.report import story
 
-LAZY = ("rich", "yaml", "jsonpatch", "jsonschema", "kubernetes", "msgspec", "unicodedata", "http.client")
+LAZY = ("rich", "yaml", "jsonpatch", "jsonschema", "kubernetes", "unicodedata", "http.client")
 
 
 def test_renderers_import_nothing_heavy() -> None:

@@ -10,13 +10,13 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from msgspec.structs import replace
 
 from fencectl.core.report import FenceReport
 from fencectl.report.commands import zone

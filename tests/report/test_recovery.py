@@ -6,9 +6,8 @@ Aspects: what changed meanwhile · rows and log lines · the last sentence · wh
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from fencectl.core.evidence import Verdict
 from fencectl.core.outcome import Outcome

@@ -7,9 +7,9 @@ Aspects: width · what must never be cut or said · marks and colours · verbs t
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from fencectl.core.evidence import Evidence, Source
 from fencectl.core.observation import ReadCounts, Unreadable

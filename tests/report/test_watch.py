@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from fencectl.report.style import Style
 from fencectl.report.watch import Watched, frame, step

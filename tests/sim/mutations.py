@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
+from msgspec import structs
+
 from fencectl.commands import recover
 from fencectl.core import heartbeat, marks_reader, releases, verdict
 from fencectl.core.evidence import Strength, Verdict
@@ -146,7 +148,7 @@ def _fresh_beats_nothing() -> Patch:
 
     def reading(beat: Any, **more: Any) -> Any:
         found = real(beat, **more)
-        return replace(found, pulse=Pulse.STILL) if found.pulse is Pulse.FRESH else found
+        return structs.replace(found, pulse=Pulse.STILL) if found.pulse is Pulse.FRESH else found
 
     return _replaced(verdict, "read_heartbeat", reading)
 
