@@ -1,8 +1,9 @@
 """
 What following means: what is followed, what can be said of it, and what came of all of it.
 
-A deploy that was handed to a controller is not done. Each object is followed to a terminal verdict, and what cannot
-be followed is `unknown`, which is never a success. The rules per kind stand in `rollout_judge` and its neighbours.
+A deploy that was handed to a controller is not done. Each object is followed to a terminal verdict, and what
+cannot be followed is `unknown`, which is never a success. The rules per kind stand in `rollout_judge` and its
+neighbours.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fencectl.core.refs import ObjectRef, Raw
 
 
 class RolloutVerdict(StrEnum):
-    """What became of one object. Only SUCCEEDED is a success; WAITING is no end, except where a follow was ended."""
+    """What became of one object. Only SUCCEEDED is a success; WAITING is no end of anything."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -71,11 +72,11 @@ class Target:
     One object to follow.
 
     `generation`: `metadata.generation` as the server answered to the change; None for kinds that have none.
-    `revision`: what a Flux object must have applied (`main@sha1:…`, a bare hash of seven digits or more, a tag or a
-    chart version); None where any revision will do. `made`: the object as the server answered to the change; with
-    it a change of replicas alone (an autoscaler's) is told apart from somebody else's new rollout. `has_status`:
-    False for a kind without a status, which is done as soon as it is there; kinds of Kubernetes itself and of Flux
-    that have none are known without it.
+    `revision`: what a Flux object must have applied (`main@sha1:…`, a bare hash of seven digits or more, a tag or
+    a chart version); None where any revision will do. `made`: the object as the server answered to the change;
+    with it a change of replicas alone (an autoscaler's) is told apart from somebody else's new rollout.
+    `has_status`: False for a kind without a status, which is done as soon as it is there; kinds of Kubernetes
+    itself and of Flux that have none are known without it.
     """
 
     ref: ObjectRef
@@ -91,9 +92,9 @@ class PodTrouble:
     What is wrong with one pod. All texts are foreign.
 
     `node`: None where it has none yet. `container`: None where the pod as a whole is meant. `why`: the kubelet's
-    word (`ImagePullBackOff`, `CrashLoopBackOff`, `Unschedulable`, …), `message` its sentence. `exit_code`, `ended`
-    (`OOMKilled`, `Error`) and `ran_s` are of the container's last run. `cause`: IMAGE, CONFIG, CRASH or POD where it
-    is doomed, NODE where its node is down, NOT_READY otherwise.
+    word (`ImagePullBackOff`, `CrashLoopBackOff`, `Unschedulable`, …), `message` its sentence. `exit_code`,
+    `ended` (`OOMKilled`, `Error`) and `ran_s` are of the container's last run. `cause`: IMAGE, CONFIG, CRASH or
+    POD where it is doomed, NODE where its node is down, NOT_READY otherwise.
     """
 
     namespace: str
