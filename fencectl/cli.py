@@ -186,7 +186,8 @@ def deploy(
     no_color: NoColor = False,
     verbose: Verbose = 0,
 ) -> int:
-    from fencectl.commands.options import DeployOptions, Output
+    from fencectl.commands.options import Output
+    from fencectl.commands.options_acting import DeployOptions
 
     options = DeployOptions(
         common=common_options(ctx),
@@ -242,7 +243,8 @@ def recover(
     no_color: NoColor = False,
     verbose: Verbose = 0,
 ) -> int:
-    from fencectl.commands.options import Output, RecoverOptions
+    from fencectl.commands.options import Output
+    from fencectl.commands.options_acting import RecoverOptions
 
     options = RecoverOptions(
         common=common_options(ctx),
@@ -294,7 +296,8 @@ def hold(
     no_color: NoColor = False,
     verbose: Verbose = 0,
 ) -> int:
-    from fencectl.commands.options import HoldOptions, Output
+    from fencectl.commands.options import Output
+    from fencectl.commands.options_acting import HoldOptions
 
     options = HoldOptions(
         common=common_options(ctx),
@@ -317,7 +320,7 @@ def demo(
     no_color: NoColor = False,
     verbose: Verbose = 0,
 ) -> int:
-    from fencectl.commands.options import DemoOptions
+    from fencectl.commands.options_acting import DemoOptions
 
     options = DemoOptions(serve=serve, yes=yes, color=color_of(no_color=no_color), verbosity=verbose)
     from fencectl.commands import demo as command

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 _SHOWN_TEXT = 200
 _CUT = "the server's reason is left out, since it may quote a whole object"
 # A quote that Go escaped is inside of what it quotes.
@@ -37,8 +39,7 @@ class Answer:
         return 200 <= self.status < 300
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """One reason among several: which field, and what kind of reason."""
 
     field: str
@@ -46,8 +47,7 @@ class Cause:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """
     An error answer, read. `message` is the server's text, which is foreign: escape it before it is shown.
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.client import HTTPResponse
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote, urlencode
+
+import msgspec
 
 import fencectl
 from fencectl.cluster.answer import Answer, retry_after, server_date
@@ -51,8 +52,7 @@ THROTTLED_TRIES = 8
 LARGEST_ANSWER = 512_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One request with the time it may take, all tries together."""
 
     method: str
@@ -64,8 +64,7 @@ class Call:
     left_s: Callable[[], float]
 
 
-@dataclass(slots=True)
-class Opened:
+class Opened(msgspec.Struct):
     """A connection on which a response has begun. Whoever holds it gives it back or closes it."""
 
     wire: Wire

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from fencectl.commands.options import CommonOptions
 from fencectl.core.config import FILE_NAME, Config, Discovery, Settings, Target, parse_config
@@ -24,8 +26,7 @@ _MAX_BYTES = 1024 * 1024
 _WRONG_NAMES = ("fencectl.yml", ".fencectl.yaml", ".fencectl.yml")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetSettings:
+class TargetSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
     One cluster to read, and how.
 
@@ -41,11 +42,10 @@ class TargetSettings:
     profile: Profile
     settings: Settings
     repository: str | None
-    origins: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effective:
+class Effective(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was decided before a cluster is asked. `request_timeout_s`: None for the reader's own."""
 
     options: CommonOptions

@@ -7,7 +7,7 @@ import sys
 from fencectl.commands.demo_show import Narrator, StepFailedError
 from fencectl.commands.demo_stage import staged
 from fencectl.commands.demo_story import play
-from fencectl.commands.options import DemoOptions
+from fencectl.commands.options_acting import DemoOptions
 from fencectl.commands.output import style_of
 from fencectl.core.errors import ExitCode
 

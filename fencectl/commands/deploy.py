@@ -20,7 +20,8 @@ from fencectl.cluster.structs import PageDecoder
 from fencectl.cluster.transport import Transport
 from fencectl.commands.common import NOTHING, TargetSettings, resolve
 from fencectl.commands.deploy_show import Show
-from fencectl.commands.options import DeployOptions, Output
+from fencectl.commands.options import Output
+from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.reading import Look, Subject, subjects
 from fencectl.commands.signals import Signals
 from fencectl.core.deploy import DeployPlan, HeldError, only_live, why_not

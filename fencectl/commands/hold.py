@@ -19,7 +19,7 @@ from fencectl.commands.asking import answer_to
 from fencectl.commands.common import NOTHING, resolve
 from fencectl.commands.hold_line import Action, Line, checked_reason, read_line
 from fencectl.commands.hold_show import Show, Where
-from fencectl.commands.options import HoldOptions
+from fencectl.commands.options_acting import HoldOptions
 from fencectl.commands.reading import Subject, subjects
 from fencectl.core.errors import ExitCode, PersonNeededError, UsageError
 from fencectl.core.identity import parse_holder

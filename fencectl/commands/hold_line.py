@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 
 from fencectl.commands.common import NOTHING
-from fencectl.commands.options import HoldOptions
+from fencectl.commands.options_acting import HoldOptions
 from fencectl.core.errors import UsageError
 from fencectl.core.record_hold import LONGEST_REASON, PLACED_BY_HAND
 

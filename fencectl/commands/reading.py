@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from fencectl.cluster.clock import Clock, SystemClock
 from fencectl.cluster.kubeconfig import Connection, resolve as resolve_connection
@@ -31,8 +32,7 @@ LOOK_DEADLINE_S = 30.0
 EVIDENCE_DEADLINE_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """One cluster to look at: its settings, and the connection that its kubeconfig gives."""
 
     settings: TargetSettings
@@ -82,8 +82,7 @@ class Subject:
         return Look(runs, assemble(runs, evidence=evidence, unchanged_for_s=unchanged_for_s))
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """One look: what was found, and the report on it."""
 
     runs: Runs
@@ -106,8 +105,7 @@ def ask_about(runs: Runs, getter: Getter, clock: Clock) -> Mapping[str, HolderEv
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Looks:
+class Looks(msgspec.Struct, frozen=True):
     """
     What came of looking at every cluster that was asked for.
 

@@ -11,7 +11,7 @@ from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.transport import Transport
 from fencectl.commands.asking import answer_to
 from fencectl.commands.common import resolve
-from fencectl.commands.options import RecoverOptions
+from fencectl.commands.options_acting import RecoverOptions
 from fencectl.commands.reading import Look, Subject, subjects
 from fencectl.commands.recover_show import Show
 from fencectl.commands.signals import Signals

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+
+import msgspec
 
 MAX_LENGTH = 200
 _UNSAFE = re.compile(r"[^a-z0-9.-]+", re.ASCII)
@@ -51,8 +52,7 @@ class HolderKind(StrEnum):
     OPAQUE = "opaque"
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(msgspec.Struct, frozen=True):
     """
     A holder, as far as its identity alone tells.
 

@@ -8,8 +8,10 @@ resourceVersion): sent again after its release, late or by a retry, it is refuse
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.patches import ABSENT, GuardedPatch, Op, annotation, guard, put, put_annotations, seal
@@ -29,15 +31,13 @@ from fencectl.core.releases import SUSPEND, UNSCHEDULABLE, drain_token
 _DELETION = "/metadata/deletionTimestamp"
 
 
-@dataclass(frozen=True, slots=True)
-class CannotPlace:
+class CannotPlace(msgspec.Struct, frozen=True):
     """Why an object cannot be fenced now; a sentence without a full stop."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """A placement: the patch, and the journal that it writes."""
 
     patch: GuardedPatch

@@ -7,8 +7,9 @@ release may touch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 LEASE_LABEL = "fencectl.dev/fence"
 HOLDER = "fencectl.dev/holder"
@@ -37,8 +38,7 @@ class ProfileName(StrEnum):
     GHCR_BRIDGE = "ghcr-bridge"
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """
     What a reader looks for.
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from fencectl.core.gojson import StrictJSONError, decode_strict
 from fencectl.core.observation import Observation
@@ -25,8 +26,7 @@ _KEY = re.compile(r"(record|hold|claim)-([a-z0-9][a-z0-9-]{0,62})", re.ASCII)
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """
     One entry of a record ConfigMap.
 

@@ -10,8 +10,9 @@ left as it is and guarded as seen; the mark goes in every case.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from fencectl.core.journal import Journal
 from fencectl.core.patches import ABSENT, GuardedPatch, Op, annotation, drop, guard, put, seal
@@ -27,8 +28,7 @@ def _is_flag(value: Any) -> bool:
     return value is None or isinstance(value, bool)
 
 
-@dataclass(frozen=True, slots=True)
-class Lifted:
+class Lifted(msgspec.Struct, frozen=True):
     """A release: the patch, what it does in words, and what will be so afterwards."""
 
     patch: GuardedPatch
@@ -37,8 +37,7 @@ class Lifted:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class CannotLift:
+class CannotLift(msgspec.Struct, frozen=True):
     """Why no patch can lift the fence."""
 
     why: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from fencectl.report.escape import ascii_only
 
@@ -12,8 +13,7 @@ _SGR = re.compile(r"\x1b\[[0-9;]*m")
 _BACKTICKED = re.compile(r"[^\s`]*`[^`]*`[^\s`]*|\S+")
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(msgspec.Struct, frozen=True):
     """
     How one stream is written.
 

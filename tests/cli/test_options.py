@@ -6,16 +6,8 @@ from typing import Any
 
 import pytest
 
-from fencectl.commands.options import (
-    Color,
-    CommonOptions,
-    DemoOptions,
-    FencesOptions,
-    Output,
-    RecoverOptions,
-    ReleaseOptions,
-    Shell,
-)
+from fencectl.commands.options import Color, CommonOptions, FencesOptions, Output, ReleaseOptions, Shell
+from fencectl.commands.options_acting import DemoOptions, RecoverOptions
 from tests.cli.conftest import Program
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ class Desk:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(sandbox.kubeconfig(context="prod"))
         connection = resolve(str(kubeconfig), "prod", {}, folder)
-        self.subject: Subject = replace(subject_of(connection), deadline_s=5.0)
+        self.subject: Subject = structs.replace(subject_of(connection), deadline_s=5.0)
         self.door: Transport = connection.open(clock=clock)
         self.follower = Follower(self.subject, clock, self.news.append)
 

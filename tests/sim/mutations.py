@@ -75,14 +75,18 @@ def _all(*patches: Patch) -> Patch:
 
 def _placed_unguarded(path: str) -> Callable[..., Any]:
     def change(placed: Any, *_: Any) -> Any:
-        return replace(placed, patch=_unguarded(placed.patch, path)) if isinstance(placed, Placed) else placed
+        return (
+            structs.replace(placed, patch=_unguarded(placed.patch, path)) if isinstance(placed, Placed) else placed
+        )
 
     return change
 
 
 def _lifted(change: Callable[[Lifted, Any, Any], GuardedPatch]) -> Callable[..., Any]:
     def changed(lifted: Any, seen: Any, journal: Any) -> Any:
-        return replace(lifted, patch=change(lifted, seen, journal)) if isinstance(lifted, Lifted) else lifted
+        return (
+            structs.replace(lifted, patch=change(lifted, seen, journal)) if isinstance(lifted, Lifted) else lifted
+        )
 
     return changed
 
@@ -200,13 +204,13 @@ def _any_phase() -> Patch:
     real = marks_reader._lift_node
 
     def lift(seen: Any, journal: Any, observed_at: Any, vouched: Any) -> Any:
-        return real(seen, journal, observed_at, replace(vouched, nodes=vouched.nodes | {seen.ref.display}))
+        return real(seen, journal, observed_at, structs.replace(vouched, nodes=vouched.nodes | {seen.ref.display}))
 
     return _replaced(marks_reader, "_lift_node", lift)
 
 
 def _kept_is_nothing() -> Patch:
-    return _wrapped(marks_reader, "_found", lambda found, *_: replace(found, kept_because=None))
+    return _wrapped(marks_reader, "_found", lambda found, *_: structs.replace(found, kept_because=None))
 
 
 _TRANSITIONS, _HOLDER_FIELD, _RENEWED = "/spec/leaseTransitions", "/spec/holderIdentity", "/spec/renewTime"
@@ -218,7 +222,7 @@ _MAPS = ("/metadata/annotations", "/metadata/labels")
 def _lease_unguarded(module: Any, name: str, *paths: str) -> Patch:
     def change(result: Any, *_: Any) -> Any:
         if isinstance(result, Placed):
-            return replace(result, patch=_unguarded(result.patch, *paths))
+            return structs.replace(result, patch=_unguarded(result.patch, *paths))
         return _unguarded(result, *paths) if isinstance(result, GuardedPatch) else result
 
     return _wrapped(module, name, change)

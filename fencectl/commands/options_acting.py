@@ -1,0 +1,86 @@
+"""
+What the command line of a verb that acts asks for, as data.
+
+Apart from what the reading verbs take: to define a dataclass takes a millisecond, which a look need not pay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fencectl.commands.options import Color, CommonOptions, Output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """`fencectl demo`. It knows its own cluster only, so it takes none of the options that pick another."""
+
+    serve: bool = False
+    yes: bool = False
+    color: Color = Color.AUTO
+    verbosity: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverOptions:
+    """
+    `fencectl recover`.
+
+    `holder`: an identity, or `RUN.ATTEMPT`; `every`: all dead holders. `verified_nodes`: nodes that a person has
+    checked; `resume_kept`: kept suspensions that may go, as `kind/NS/NAME`. `watch_for_s`: watch longer than the
+    least window. `rehearse`: with `dry_run`, have the API server try each patch.
+    """
+
+    common: CommonOptions = field(default_factory=CommonOptions)
+    output: Output = Output.TEXT
+    holder: str | None = None
+    every: bool = False
+    accept_presumed: bool = False
+    verified_nodes: tuple[str, ...] = ()
+    resume_kept: tuple[str, ...] = ()
+    watch_for_s: float | None = None
+    dry_run: bool = False
+    rehearse: bool = False
+    yes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldOptions:
+    """
+    `fencectl hold place|lift|list`.
+
+    `words`: what stands after the verb, as typed: the action, and the type of the hold. `until`: as typed.
+    """
+
+    common: CommonOptions = field(default_factory=CommonOptions)
+    output: Output = Output.TEXT
+    words: tuple[str, ...] = ()
+    reason: str | None = None
+    until: str | None = None
+    yes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployOptions:
+    """
+    `fencectl deploy -- COMMAND…`.
+
+    `lease`: `NS/NAME`; `suspend`: `kind/NS/NAME`; None or empty: from the config. Times in seconds, None: from the
+    config, else the default.
+    """
+
+    common: CommonOptions = field(default_factory=CommonOptions)
+    output: Output = Output.TEXT
+    command: tuple[str, ...] = ()
+    lease: str | None = None
+    suspend: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    node_selector: str | None = None
+    node_command: str | None = None
+    max_unavailable: int | None = None
+    drain_timeout_s: float | None = None
+    lease_duration_s: float | None = None
+    timeout_s: float | None = None
+    wait_for_fences: bool = False
+    wait_timeout_s: float | None = None
+    dry_run: bool = False
