@@ -9,7 +9,6 @@ Read besides: `<rev>-gh<run>.<attempt>-<pid>-<random>`, `<rev>-local-<pid>-<rand
 
 from __future__ import annotations
 
-import hashlib
 import re
 from enum import StrEnum
 from functools import cache
@@ -153,5 +152,7 @@ def _fit(text: str, length: int) -> str:
     safe = _UNSAFE.sub("-", text.lower()).strip("-.") or "unnamed"
     if safe == text.lower() and len(safe) <= length:
         return safe
+    import hashlib  # it loads OpenSSL, and next to no name needs it
+
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{safe[: length - 9].rstrip('-.')}-{digest}"

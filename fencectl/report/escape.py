@@ -7,7 +7,6 @@ after it a text has no character that moves a cursor, reorders a line or cannot 
 
 from __future__ import annotations
 
-import html
 import re
 
 MESSAGE_LIMIT = 200
@@ -182,6 +181,8 @@ def inline(text: str, *, cell: bool = False) -> str:
 
 def html_inline(text: str) -> str:
     """One line for an HTML element inside of Markdown, such as `<summary>`."""
+    import html  # its table of entities is for the Markdown formats only
+
     shown = visible(text)
     # NB: mentions and references are looked for in rendered text, but not inside of `<code>`.
     return shown if is_prose(shown) else f"<code>{html.escape(shown)}</code>"
