@@ -18,7 +18,33 @@ from tests.support.realcluster import USERS, RealCluster
 if TYPE_CHECKING:
     from fencectl.sandbox import Sandbox
 
+MATRIX_CELL = "::test_struck_deploy"
+
 BOTH = [pytest.param("sandbox", id="sandbox"), pytest.param("real", id="real", marks=pytest.mark.real)]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("crash matrix")
+    group.addoption(
+        "--matrix-real",
+        action="store_true",
+        help="strike each write of a deploy in each way on the real API server (default: one write in each way)",
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many cells of the crash matrix have passed, and where."""
+    passed = [
+        report.nodeid
+        for report in terminalreporter.stats.get("passed", ())
+        if report.when == "call" and MATRIX_CELL in report.nodeid
+    ]
+    if passed:
+        real = sum("on_a_real_server" in name for name in passed)
+        terminalreporter.write_line(
+            f"crash matrix: {len(passed) - real} cells in process on the sandbox,"
+            f" {real} with processes on a real API server"
+        )
 
 
 @pytest.fixture(scope="session")

@@ -269,11 +269,11 @@ class _Verb:
         return RecordBook(self._door, self._clock, ref, "deploy", self._subject.connection.context_name)
 
     def _own_journal(self) -> Journal:
+        from fencectl.evidence.checked_self import describe_checked_self
         from fencectl.evidence.machine import Machine
-        from fencectl.evidence.self_identity import describe_self
 
         now = self._clock.wall()
-        own = describe_self(os.environ, Machine(), command=sys.argv, at=now)
+        own = describe_checked_self(os.environ, Machine(), command=sys.argv, at=now)
         for warning in own.warnings:
             self._show.warn(warning)
         return Journal(

@@ -305,11 +305,11 @@ class _Run:
 
     def _own_journal(self) -> Journal:
         """Who recovers, with everything that proves our end, should we die half-way."""
+        from fencectl.evidence.checked_self import describe_checked_self
         from fencectl.evidence.machine import Machine
-        from fencectl.evidence.self_identity import describe_self
 
         now = self._clock.wall()
-        own = describe_self(os.environ, Machine(), command=sys.argv, at=now)
+        own = describe_checked_self(os.environ, Machine(), command=sys.argv, at=now)
         return Journal(
             holder=own.identity,
             uid="",

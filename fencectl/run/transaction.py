@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fencectl.cluster.write import send
-from fencectl.core.answers import Applied
+from fencectl.core.answers import Applied, Unknown
 from fencectl.core.deploy import DeployPlan
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.journal import Journal, LeaseRef, Phase
@@ -267,18 +267,23 @@ class Deploy:
             result.lease_kept = self._lost is None or self._lost.loss is not Loss.STOLEN
             return
         patch = free_own_lease(keeper.lease, holder=keeper.holder, transitions=keeper.transitions)
-        tries = 0
+        tries, unanswered = 0, False
         while tries < TRIES or stage.clock.monotonic_s() < end_s:
             tries += 1
-            if isinstance(send(stage.door, patch, deadline_s=WRITE_S), Applied):
+            answer = send(stage.door, patch, deadline_s=WRITE_S)
+            if isinstance(answer, Applied):
                 stage.tell(10, f"freed {keeper.lease.ref.display}")
                 return
+            unanswered = unanswered or isinstance(answer, Unknown)
             try:
                 now = read(stage.door, keeper.lease.ref)
             except (NotReadableError, StoppedError):
                 stage.clock.wait(None, PAUSE_S)
                 continue
             if now is None or dig(now.raw, "spec", "holderIdentity") != keeper.holder:
+                if not unanswered:
+                    # NB: otherwise it may have been freed by us, and be the next deploy's by now.
+                    self._stolen(keeper)
                 return
         result.lease_kept = True
         result.codes.append(ExitCode.STILL_FENCED)

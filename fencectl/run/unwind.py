@@ -102,14 +102,14 @@ def _release(
     last = "the API server gave no answer in time"
     while clock.monotonic_s() < end_s:
         try:
-            why = may_release(fence)
-            if why is not None:
-                return why
             seen = read(door, ref)
             found = None if seen is None else read_object(seen, now=clock.wall())
             if not isinstance(found, Found) or found.holder_text != fence.journal.holder:
                 # Gone, another object of that name, or lifted by somebody else: that fence is released.
                 return None
+            why = may_release(fence)
+            if why is not None:
+                return why
             if found.release is None:
                 return found.refusal.why if found.refusal else "it cannot be released"
             match send(door, found.release.patch, deadline_s=WRITE_S):

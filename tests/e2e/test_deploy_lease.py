@@ -1,5 +1,5 @@
 """
-The lease of a deploy: taken by one of many, kept while the server is away for a moment, lost when it is not.
+The lease of a deploy: kept while the server is away for a moment, lost when it is not.
 
 The program as a process; its lease lasts 6 s here instead of 30 s, and is lost 4 s after the last renewal.
 """
@@ -7,25 +7,19 @@ The program as a process; its lease lasts 6 s here instead of 30 s, and is lost 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fencectl.core.times import micro_time
-from fencectl.sandbox.faults import Fault, Gate
+from fencectl.sandbox.faults import Gate
 from fencectl.sandbox.requestlog import LoggedRequest
-from tests.support.clusters import Cluster, ensure_namespace, make_lease
-from tests.support.deploys import HASTY, LEASE_PATH, Child, DeployScene, Running, alive, wait_until
+from tests.support.clusters import Cluster, make_lease
+from tests.support.deploys import HASTY, Child, DeployScene, alive, take_over, wait_until
+from tests.support.objects import OTHER
 
-# In each run ten times; fifty and more behind this variable.
-RACES = int(os.environ.get("FENCECTL_DEPLOY_RACES", "10"))
-OTHER = "feedfacefeedface-gh18093399201.1-j51234890117-20d7bb3f"
 LOST_S = 4.0
 
 
@@ -34,56 +28,6 @@ def scene(sandbox_cluster: Cluster, tmp_path: Path) -> Iterator[DeployScene]:
     made = DeployScene.on(sandbox_cluster, tmp_path)
     yield made
     made.end()
-
-
-def struck_twice(fault: Fault) -> bool:
-    return fault.hits == 2
-
-
-def first_ended(running: list[Running]) -> Running | None:
-    return next((one for one in running if one.process.poll() is not None), None)
-
-
-def test_two_deploys_at_once_are_one_and_a_refusal_each_time(sandbox_cluster: Cluster, tmp_path: Path) -> None:
-    """Both have read that nothing is held, and write in the same moment; the token grows by one."""
-    ensure_namespace(sandbox_cluster, "flux-system")
-    scene = DeployScene(sandbox_cluster, tmp_path, {}, [], {})
-    for race in range(1, RACES + 1):
-        gate = Gate()
-        verb = "create" if race == 1 else "patch"
-        held = sandbox_cluster.sandbox.faults.delay(gate=gate, verb=verb, resource="leases")
-        child = Child(tmp_path)
-        child.began.unlink(missing_ok=True)
-        child.may_end.unlink(missing_ok=True)
-        both = [scene.start(command=child.command) for _ in range(2)]
-        wait_until(partial(struck_twice, held), "both have asked for the lease")
-        held.cancel()
-        loser = wait_until(partial(first_ended, both), "one is refused")
-        refused = loser.ended()
-        assert refused.code == 12, refused.text
-        holder = scene.lease()["holderIdentity"]
-        (winner,) = [one for one in both if one is not loser]
-        assert f"-{winner.pid}-" in holder
-        assert f"pid {winner.pid}" in refused.stderr, refused.text
-        child.let_end()
-        assert winner.ended().code == 0, winner.said
-        assert (scene.lease()["holderIdentity"], scene.lease()["leaseTransitions"]) == ("", race)
-    data = sandbox_cluster.get("/api/v1/namespaces/flux-system/configmaps/fencectl-deploy-record")["data"]
-    tokens = sorted(json.loads(text)["token"] for text in data.values())
-    assert tokens == list(range(1, RACES + 1))
-
-
-def take_over(scene: DeployScene) -> None:
-    """Somebody takes the lease over, as a recovery does."""
-    spec = scene.lease()
-    at = micro_time(datetime.now(UTC))
-    taken = {
-        "holderIdentity": OTHER,
-        "leaseTransitions": spec["leaseTransitions"] + 1,
-        "acquireTime": at,
-        "renewTime": at,
-    }
-    scene.cluster.merge_patch(LEASE_PATH, {"spec": taken, "metadata": {"annotations": None}}, manager="other")
 
 
 @pytest.mark.parametrize("phase", ["before-the-command", "while-it-runs"])
@@ -298,32 +242,6 @@ def test_case_67_server_that_never_answers_a_release_is_reported_in_time(scene: 
     recovered = scene.run("recover", "--yes")
     assert recovered.code == 0, recovered.text
     assert scene.now() == scene.before
-
-
-@pytest.mark.real
-def test_paused_deploy_on_a_real_server_changes_nothing_more(real: Cluster, tmp_path: Path) -> None:
-    """As on the sandbox: SIGSTOP beyond the lease, a take-over, SIGCONT."""
-    real.wipe(everything=True)
-    scene = DeployScene.on(real, tmp_path)
-    child = Child(tmp_path)
-    running = scene.start(*scene.fences, command=child.command, module=HASTY)
-    pid = child.wait_begun(running)
-    running.signal(signal.SIGSTOP)
-    paused_s = time.monotonic()
-    take_over(scene)
-    record = scene.record()
-    wait_until(lambda: time.monotonic() - paused_s > LOST_S + 1, "its lease has run out")
-    running.signal(signal.SIGCONT)
-    done = running.ended()
-    assert done.code == 11, done.text
-    assert not alive(pid)
-    assert scene.record() == record
-    assert scene.lease()["holderIdentity"] == OTHER
-    # Its own claims are gone, the suspensions stay: whoever has the lease may rely on them.
-    now = scene.now()
-    for path, before in scene.before.items():
-        assert (now[path] == before) == ("/nodes/" in path)
-    scene.end()
 
 
 def test_case_03_refused_renewals_end_it_as_still_ours_and_everything_is_given_back(scene: DeployScene) -> None:

@@ -8,8 +8,6 @@ those commands in order gives the state before.
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from fencectl.cluster.observe import observe
@@ -22,7 +20,7 @@ from fencectl.core.lease import LeaseTerms, free_own_lease, take_over_lease
 from fencectl.core.profiles import FENCECTL
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.core.report import FenceReport
-from tests.support.deploying import LEASE, LEASE_PATH, Scene
+from tests.support.deploying import LEASE, LEASE_PATH, Scene, undisturbed_writes
 from tests.support.inprocess import SandboxDoor
 from tests.support.objects import OTHER, journal
 
@@ -39,16 +37,6 @@ STRIKES = (
     "stolen",
     "away",
 )
-
-
-@cache
-def undisturbed() -> int:
-    """How many writes a deploy makes that nothing disturbs."""
-    scene = Scene()
-    result = scene.deploy()
-    assert result is not None
-    assert result.code is ExitCode.OK
-    return scene.door.writes
 
 
 def strike(scene: Scene, how: str, number: int) -> None:
@@ -124,7 +112,7 @@ def give_back(scene: Scene) -> None:
         assert isinstance(send(SandboxDoor(scene.sandbox, scene.clock), patch), Applied)
 
 
-CELLS = [(how, number) for how in STRIKES for number in range(1, undisturbed() + 1)]
+CELLS = [(how, number) for how in STRIKES for number in range(1, undisturbed_writes() + 1)]
 
 
 @pytest.mark.parametrize(("how", "number"), CELLS, ids=lambda part: str(part).replace(" ", "-"))
@@ -159,5 +147,5 @@ def test_struck_deploy_gives_everything_back_or_names_it_with_a_command_that_wor
 
 def test_matrix_covers_every_write_of_a_deploy() -> None:
     """Lease, record, two suspensions, two nodes, record, four releases, record, lease."""
-    assert undisturbed() == 14 - 1
-    assert len(CELLS) == len(STRIKES) * undisturbed()
+    assert undisturbed_writes() == 14 - 1
+    assert len(CELLS) == len(STRIKES) * undisturbed_writes()

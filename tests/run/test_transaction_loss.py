@@ -10,7 +10,7 @@ from fencectl.core.errors import ExitCode
 from fencectl.run.keeper import Loss
 from fencectl.run.payload import Ended
 from tests.run.test_transaction import lease, record, steal
-from tests.support.deploying import Scene
+from tests.support.deploying import FENCED, Scene, undisturbed_writes
 from tests.support.objects import OTHER
 
 
@@ -109,3 +109,44 @@ def test_server_that_stays_away_leaves_everything_named() -> None:
     assert result.code is ExitCode.STILL_FENCED
     assert left_names(result) == ["apps", "flux-system", "n1", "n2"]
     assert result.lease_kept
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_lease_that_is_somebody_elses_when_it_is_to_be_freed_was_lost(*, answered: bool) -> None:
+    """13, although all is released. Where no answer came, our own freeing may have been first: that is no loss."""
+    scene = Scene()
+
+    def before(number: int) -> None:
+        if number < undisturbed_writes():
+            return
+        steal(scene)
+        if not answered:
+            scene.sandbox.faults.drop_before(times=1)
+
+    scene.door.before = before
+    result = scene.deploy()
+    assert result
+    assert result.code is (ExitCode.LEASE_LOST if answered else ExitCode.OK)
+    assert scene.state() == scene.before
+    assert lease(scene)["holderIdentity"] == OTHER
+
+
+def test_fences_that_a_recovery_released_meanwhile_are_not_called_held() -> None:
+    """It slept, was recovered, and the next deploy has fenced the same: nothing there is its own any more."""
+    scene = Scene()
+
+    def payload(must_stop: Any) -> Ended:
+        steal(scene)
+        for path in FENCED:
+            raw = scene.raw(path)
+            raw["metadata"]["annotations"]["fencectl.dev/holder"] = OTHER
+            scene.sandbox.store.update(raw)
+        scene.clock.advance(21)
+        return Ended(143, must_stop())
+
+    scene.payload = payload
+    result = scene.deploy()
+    assert result
+    assert result.code is ExitCode.LEASE_LOST
+    assert (left_names(result), result.lease_kept) == ([], False)
+    assert lease(scene)["holderIdentity"] == OTHER

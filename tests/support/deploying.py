@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from fencectl.cluster.answer import Answer
@@ -86,12 +87,24 @@ class Scene:
     told: list[tuple[int, str]] = field(default_factory=list)
     interrupted: threading.Event = field(default_factory=threading.Event)
     interrupt_code: ExitCode | None = None
+    beside: Scene | None = None
+    """Another deploy on the same cluster, at the same time."""
+    bare: bool = False
+    """Whether it takes only the lease."""
 
     def __post_init__(self) -> None:
-        self.sandbox = Sandbox(manual_clock_at=START_AT, seed=1)
-        self.sandbox.flux.automatic()
         self.clock = HandClock(on_wait=self._wait)
+        self.current: Deploy | None = None
+        if self.beside is None:
+            self.sandbox = Sandbox(manual_clock_at=START_AT, seed=1)
+            self.sandbox.flux.automatic()
+            self._make_objects()
+        else:
+            self.sandbox = self.beside.sandbox
         self.door = StruckDoor(self.sandbox, self.clock)
+        self.before = self.state()
+
+    def _make_objects(self) -> None:
         labels = {
             "kustomize.toolkit.fluxcd.io/name": "flux-system",
             "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
@@ -118,8 +131,6 @@ class Scene:
             self.sandbox.store.create(
                 {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
             )
-        self.before = self.state()
-        self.current: Deploy | None = None
 
     def renew(self) -> bool:
         """Let the keeper renew once, as its thread would."""
@@ -144,6 +155,8 @@ class Scene:
         return replace(journal(holder=self.holder, at=self.clock.wall()), lease=None, phase=Phase.HELD)
 
     def plan(self) -> DeployPlan:
+        if self.bare:
+            return DeployPlan(lease=LEASE, command=("upgrade",))
         quiet = SandboxDoor(self.sandbox, self.clock)
         suspensions = find_suspensions(
             quiet, [("kustomization", "flux-system", "apps")], [KUSTOMIZATION], self.own()
@@ -203,3 +216,13 @@ class _Ended:
 
     def is_alive(self) -> bool:
         return False
+
+
+@cache
+def undisturbed_writes() -> int:
+    """How many writes a deploy makes that nothing disturbs."""
+    scene = Scene()
+    result = scene.deploy()
+    assert result is not None
+    assert result.code is ExitCode.OK
+    return scene.door.writes

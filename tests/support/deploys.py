@@ -23,6 +23,7 @@ from typing import IO, Any
 from fencectl.core.times import micro_time
 from tests.support.clusters import Cluster, expect, make_kustomization, make_node, path_of
 from tests.support.fencing import LEASE_PARENT, essence, state
+from tests.support.objects import OTHER
 from tests.support.program import TIMEOUT_S, Ran, environment, run_program
 
 HASTY = "tests.support.hasty"
@@ -234,6 +235,19 @@ class DeployScene:
         for running in self.started:
             if running.process.poll() is None:
                 running.kill()
+
+
+def take_over(scene: DeployScene) -> None:
+    """Somebody takes the lease over, as a recovery does."""
+    spec = scene.lease()
+    at = micro_time(datetime.now(UTC))
+    taken = {
+        "holderIdentity": OTHER,
+        "leaseTransitions": spec["leaseTransitions"] + 1,
+        "acquireTime": at,
+        "renewTime": at,
+    }
+    scene.cluster.merge_patch(LEASE_PATH, {"spec": taken, "metadata": {"annotations": None}}, manager="other")
 
 
 def alive(pid: int) -> bool:

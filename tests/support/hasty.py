@@ -1,12 +1,14 @@
 """
 The program with short times, for tests of `deploy`: leases of 6 s, looks again after a moment, writes of 1 s.
 
-A recovery of what such a deploy left watches for a moment, however long its lease was. Everything else is as users
-run it: `python -m tests.support.hasty`.
+A recovery of what such a deploy left watches for a moment, however long its lease was. HASTY_UNWIND_S says for how long
+a deploy tries to release what it has fenced while nobody answers. Everything else is as users run it:
+`python -m tests.support.hasty`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -16,12 +18,13 @@ story.WRITE_S = 1.0
 story.PAUSE_S = 0.2
 
 from fencectl.commands import deploy, recover  # noqa: E402  -- they take times over as they are then
-from fencectl.run import recovery  # noqa: E402
+from fencectl.run import recovery, transaction  # noqa: E402
 
 deploy.SHORTEST_LEASE_S = 3
 deploy.LEASE_DURATION_S = 6
 deploy.LOOK_AGAIN_S = 0.2
 recovery.LEASE_DURATION_S = 6
+transaction.UNWIND_S = float(os.environ.get("HASTY_UNWIND_S", transaction.UNWIND_S))
 
 
 def _moment(*_: Any) -> float:
@@ -31,6 +34,8 @@ def _moment(*_: Any) -> float:
 recover._Run._window_s = _moment  # type: ignore[method-assign, assignment]
 
 from fencectl.cli import main  # noqa: E402
+
+__all__ = ["main"]
 
 if __name__ == "__main__":
     sys.exit(main())
