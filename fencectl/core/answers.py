@@ -55,6 +55,24 @@ class Unknown:
 Answer = Applied | Refused | Unknown
 
 
+@dataclass(frozen=True, slots=True)
+class FieldConflict:
+    """A field that somebody else owns, and who: his field manager. Both are foreign text."""
+
+    manager: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicted:
+    """A server-side apply would take fields from others, so that nothing of it was applied."""
+
+    conflicts: tuple[FieldConflict, ...]
+
+
+ApplyAnswer = Applied | Conflicted | Refused | Unknown
+
+
 def read_answer(status: int, body: Any, *, retry_after: bool = False) -> Answer:
     """
     Classify an answer. `body` is the decoded JSON, or text where it is none.

@@ -34,7 +34,11 @@ def encode_ascii(value: Any) -> str:
 
 
 class StrictJSONError(ValueError):
-    """The text is not one JSON value that every reader understands alike."""
+    """The text is not one JSON value that every reader understands alike. `at`: the offset, where it is known."""
+
+    def __init__(self, message: str, *, at: int = 0) -> None:
+        super().__init__(message)
+        self.at = at
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -78,3 +82,32 @@ def decode_strict(text: str) -> Any:
     except (ValueError, RecursionError) as broken:
         raise StrictJSONError("not valid JSON") from broken
     return value
+
+
+def decode_stream(text: str) -> list[tuple[int, Any]]:
+    """
+    Decode JSON values that follow each other, as strictly as `decode_strict`; each with the offset it begins at.
+
+    Raises StrictJSONError.
+    """
+    decoder = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
+    found: list[tuple[int, Any]] = []
+    at = 0
+    while rest := text[at:].lstrip():
+        at = len(text) - len(rest)
+        try:
+            value, end = decoder.raw_decode(text, at)
+            if _MAY_BE_HALF_A_PAIR.search(text, at, end):
+                json.dumps(value, ensure_ascii=False).encode()
+        except StrictJSONError as broken:
+            broken.at = at
+            raise
+        except UnicodeEncodeError as broken:
+            raise StrictJSONError("half a character, which no text can hold", at=at) from broken
+        except json.JSONDecodeError as broken:
+            raise StrictJSONError("not JSON", at=broken.pos) from broken
+        except (ValueError, RecursionError) as broken:
+            raise StrictJSONError("not JSON", at=at) from broken
+        found.append((at, value))
+        at = end
+    return found
