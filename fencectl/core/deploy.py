@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fencectl.core.apply_plan import ApplyPlan
 from fencectl.core.errors import ExitCode, FencectlError, worst
 from fencectl.core.evidence import Strength, Verdict
 from fencectl.core.observation import Observation
@@ -24,8 +25,8 @@ class DeployPlan:
     """
     One deploy on one target.
 
-    `suspend`: objects with their ranks, outermost ancestor first. `nodes`: nodes to fence. `command`: the payload.
-    Times in seconds; `drain_timeout_s` None: from the objects.
+    `suspend`: objects with their ranks, outermost ancestor first. `nodes`: nodes to fence. `command`: the payload,
+    or `apply`: the objects that are it. Times in seconds; `drain_timeout_s` None: from the objects.
     """
 
     lease: tuple[str, str]
@@ -39,6 +40,12 @@ class DeployPlan:
     node_timeout_s: float = 1800.0
     drain_timeout_s: float | None = None
     added: tuple[ObjectRef, ...] = field(default=())
+    apply: ApplyPlan | None = None
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """The payload as it was asked for: the command, or where the manifests come from."""
+        return self.command or (self.apply.arguments if self.apply is not None else ())
 
 
 class HeldError(FencectlError):

@@ -1,4 +1,4 @@
-"""What an apply changes: two objects, field by field, without what the server itself keeps, and without secrets."""
+"""What an apply changes: two objects, field by field, without what the server keeps itself and without secrets."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ from datetime import datetime
 
 from fencectl.cluster.clock import Clock
 from fencectl.core.errors import ExitCode, worst
+from fencectl.core.rollout import Follows
+from fencectl.run.handing_over import Handed
 from fencectl.run.keeper import LeaseLostError
 from fencectl.run.payload import Ended
 from fencectl.run.ports import Door, Threads
@@ -19,13 +21,18 @@ RunPayload = Callable[[Sequence[str], Mapping[str, str], float, Callable[[], str
 """Run a command (with an environment, for so many seconds, until a reason to stop comes) to its end."""
 
 
+MakeFollower = Callable[[Callable[[], str | None], Callable[[str], None]], Follows]
+"""Make a follower of this target that ends for a reason to stop, and tells each change."""
+
+
 @dataclass(slots=True)
 class Stage:
     """
     What a deploy acts through.
 
     `read_again`: raises where anything is held that is not this run's own. `environ`: for children, with the
-    private kubeconfig in it. `interrupted`: set by a signal, with its exit code in `interrupt_code()`.
+    private kubeconfig in it. `interrupted`: set by a signal, with its exit code in `interrupt_code()`. `follower`:
+    makes what follows applied objects.
     """
 
     door: Door
@@ -39,6 +46,7 @@ class Stage:
     read_again: Callable[[str], None]
     tell: Callable[[int, str], None]
     run_payload: RunPayload
+    follower: MakeFollower | None = None
 
 
 @dataclass(slots=True)
@@ -56,6 +64,7 @@ class Result:
     reason: str | None = None
     hint: str | None = None
     payload: Ended | None = None
+    handed: Handed | None = None
     applied: bool = False
     codes: list[ExitCode] = field(default_factory=list)
     unwound: Unwound | None = None

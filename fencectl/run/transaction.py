@@ -9,7 +9,7 @@ The fenced transaction, in steps that are numbered alike in code, log, record an
 5. (The state that is to be restored is captured.)
 6. The nodes are fenced, and rolled where a node command is given.
 7. (The canary.)
-8. The payload runs.
+8. The payload: a command runs, or manifests are applied and followed.
 9. (The rollback.)
 10. Everything is released in reverse order, the outcome is written, the lease is freed last of all.
 
@@ -33,6 +33,7 @@ from fencectl.core.report import FenceKind
 from fencectl.evidence.redact import redact_command
 from fencectl.run.deploy_record import DeployRecord
 from fencectl.run.fencing import Fence, Fencer, Ledger, UnresolvedError
+from fencectl.run.handing_over import code_of, hand_over
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
 from fencectl.run.leasing import LeaseAt, take_lease
 from fencectl.run.nodes import NodeRoller
@@ -66,7 +67,7 @@ class Deploy:
             stage.clock,
             holder=own.holder,
             begun_at=own.at,
-            command=redact_command(plan.command, stage.environ),
+            command=redact_command(plan.payload, stage.environ),
         )
         self._lost: LeaseLostError | None = None
 
@@ -159,12 +160,16 @@ class Deploy:
     # (8)
 
     def _run_payload(self) -> None:
-        if not self._plan.command:
+        if not self._plan.command and self._plan.apply is None:
             return
         self._begin(8)
         self._stop_if_asked()
         self._held().must_hold(WRITE_S)
         self._write_record("deploying")
+        if self._plan.apply is not None:
+            steps = self._stop_if_asked, self._must_stop
+            hand_over(self._stage, self._result, self._held(), self._plan.apply, *steps, self._plan.timeout_s)
+            return
         self._stage.tell(8, "the command runs")
         # NB: from here on nobody can say that the target is as it was: whatever ends it now is 18, not 10.
         self._result.applied = True
@@ -374,8 +379,7 @@ class Deploy:
         if interrupted and not isinstance(failure, LeaseLostError | UnresolvedError):
             # NB: whatever ended the step, it was asked to: its own code would hide the interrupt.
             return
-        code = failure.exit_code
-        result.codes.append(ExitCode.FAILED_PREVIOUS_RUNS if code is ExitCode.UNEXPECTED else code)
+        result.codes.append(code_of(failure, applied=result.applied))
 
     def _note_interrupt(self) -> bool:
         code = self._stage.interrupt_code()

@@ -1,0 +1,221 @@
+"""
+Step 8 of a deploy of manifests: apply them, follow them, prune what is no longer rendered, say what came of it.
+
+Success is said only if every object was applied and followed to success, and nothing was withheld. A prune comes
+last: whatever is doubtful before it withholds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fencectl.cluster.clock import Clock
+from fencectl.core.apply_plan import ApplyPlan
+from fencectl.core.errors import ExitCode, FencectlError
+from fencectl.core.refs import dig
+from fencectl.core.rollout import Followed, Follows, RolloutVerdict, Target
+from fencectl.run.applying import Applier, Made, Tally
+from fencectl.run.keeper import Keeper
+from fencectl.run.ports import Door
+from fencectl.run.pruning import Pruned, Pruner, key_of
+
+if TYPE_CHECKING:
+    from fencectl.run.stage import Result, Stage
+
+
+@dataclass(slots=True)
+class Handed:
+    """
+    What came of step 8.
+
+    `codes`: reasons for an exit code, empty for a success. `cause`, `reason`: the first thing that went wrong.
+    """
+
+    planned: int
+    tally: Tally = field(default_factory=Tally)
+    followed: Followed | None = None
+    pruned: Pruned | None = None
+    codes: list[ExitCode] = field(default_factory=list)
+    cause: str | None = None
+    reason: str | None = None
+    hint: str | None = None
+
+    def note(self, code: ExitCode, cause: str, *, reason: str | None = None, hint: str | None = None) -> None:
+        """One more reason; the first one's words stay."""
+        self.codes.append(code)
+        if self.cause is None:
+            self.cause, self.reason, self.hint = cause, reason, hint
+
+    @property
+    def counts(self) -> str:
+        """How far it came, in one clause."""
+        done, changed = len(self.tally.made), self.tally.changed
+        gone = f", {len(self.pruned.gone)} pruned" if self.pruned is not None and self.pruned.gone else ""
+        return f"{done} of {self.planned} objects applied, {changed} changed{gone}"
+
+
+class HandingOver:
+    """
+    Does step 8. The callbacks are those of `Applier`.
+
+    `follower`: None where there is nothing that could follow (a simulation): then nothing is called a success.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        clock: Clock,
+        keeper: Keeper,
+        *,
+        stop_if_asked: Callable[[], None],
+        tell: Callable[[str], None],
+        begun: Callable[[], None],
+        follower: Follows | None,
+    ) -> None:
+        self._door = door
+        self._clock = clock
+        self._keeper = keeper
+        self._stop_if_asked = stop_if_asked
+        self._tell = tell
+        self._begun = begun
+        self._follower = follower
+
+    def run(self, plan: ApplyPlan, handed: Handed, *, timeout_s: float) -> None:
+        """
+        Do all of it; `handed` tells how far it came, also when it ends early.
+
+        Raises what the applier raises.
+        """
+        end_s = self._clock.monotonic_s() + timeout_s
+        applier = Applier(
+            self._door,
+            self._clock,
+            self._keeper,
+            stop_if_asked=self._stop_if_asked,
+            tell=self._tell,
+            begun=self._begun,
+            force=plan.force,
+        )
+        applier.apply_all(plan, handed.tally, timeout_s=timeout_s)
+        self._tell(f"applied {len(handed.tally.made)} objects, {handed.tally.changed} changed")
+        self._follow(handed, end_s=end_s)
+        self._prune(plan, applier, handed, end_s=end_s)
+
+    def _follow(self, handed: Handed, *, end_s: float) -> None:
+        if not handed.tally.made:
+            return
+        if self._follower is None:
+            handed.note(ExitCode.OUTCOME_UNKNOWN, "what was applied was not followed")
+            return
+        targets = [_target(one) for one in handed.tally.made]
+        left_s = max(1.0, end_s - self._clock.monotonic_s())
+        followed = handed.followed = self._follower.follow(targets, left_s)
+        self._stop_if_asked()
+        bad = [one for one in followed.results if one.verdict is not RolloutVerdict.SUCCEEDED]
+        if not bad and followed.outcome is RolloutVerdict.SUCCEEDED:
+            return
+        code = {
+            RolloutVerdict.UNKNOWN: ExitCode.OUTCOME_UNKNOWN,
+            RolloutVerdict.SUCCEEDED: ExitCode.OUTCOME_UNKNOWN,
+        }.get(followed.outcome, ExitCode.FAILED_NEW_STATE_LIVE)
+        first = f"{bad[0].target.ref.display} {bad[0].verdict.value}: {bad[0].reason}" if bad else None
+        handed.note(code, _sum(followed), reason=first or followed.stopped)
+
+    def _prune(self, plan: ApplyPlan, applier: Applier, handed: Handed, *, end_s: float) -> None:
+        applyset = plan.applyset
+        if applyset is None or not plan.prune:
+            return
+        if handed.codes:
+            handed.pruned = Pruned(withheld="what was applied has not succeeded")
+        else:
+            pruner = Pruner(
+                self._door,
+                self._clock,
+                self._keeper,
+                stop_if_asked=self._stop_if_asked,
+                tell=self._tell,
+                begun=self._begun,
+            )
+            rendered = {key_of(planned.ref) for planned in plan.objects}
+            handed.pruned = pruner.prune(applyset, rendered, partial=plan.partial)
+        pruned = handed.pruned
+        if pruned.withheld is not None:
+            self._tell(f"prune withheld: {pruned.withheld}")
+            handed.note(
+                ExitCode.OUTCOME_UNKNOWN,
+                f"the prune was withheld: {pruned.withheld}",
+                hint="look at what is rendered; `--allow-partial-prune` takes away what is seen nevertheless",
+            )
+        elif pruned.left:
+            ref, why = pruned.left[0]
+            more = f" (and {len(pruned.left) - 1} more)" if len(pruned.left) > 1 else ""
+            handed.note(ExitCode.OUTCOME_UNKNOWN, f"{ref.display} was not pruned: {why}{more}")
+        elif pruned.seen_whole:
+            self._shrink(plan, applier, end_s=end_s)
+
+    def _shrink(self, plan: ApplyPlan, applier: Applier, *, end_s: float) -> None:
+        """Record where members are now; only after everything else is gone."""
+        applyset = plan.applyset
+        if applyset is not None and applyset.rendered != applyset.everything:
+            applier.apply_one(applyset.parent(applyset.rendered), end_s=end_s, counts=False)
+
+
+def _target(made: Made) -> Target:
+    generation = dig(made.raw, "metadata", "generation")
+    return Target(made.ref, generation if isinstance(generation, int) else None, made=made.raw)
+
+
+def _sum(followed: Followed) -> str:
+    """How many came to what, worst first: 1 failed, 1 waiting, 12 succeeded."""
+    counts: dict[RolloutVerdict, int] = {}
+    for one in followed.results:
+        counts[one.verdict] = counts.get(one.verdict, 0) + 1
+    texts = [f"{number} {verdict.value}" for verdict, number in counts.items()]
+    return f"of {len(followed.results)} objects {', '.join(texts)}"
+
+
+def hand_over(
+    stage: Stage,
+    result: Result,
+    keeper: Keeper,
+    plan: ApplyPlan,
+    stop_if_asked: Callable[[], None],
+    must_stop: Callable[[], str | None],
+    timeout_s: float,
+) -> None:
+    """Do step 8 for a transaction, and keep in its result what came of it, also when it ends early."""
+
+    def begun() -> None:
+        result.applied = True
+
+    def tell(text: str) -> None:
+        stage.tell(8, text)
+
+    handed = result.handed = Handed(len(plan.objects))
+    HandingOver(
+        stage.door,
+        stage.clock,
+        keeper,
+        stop_if_asked=stop_if_asked,
+        tell=tell,
+        begun=begun,
+        follower=stage.follower(must_stop, tell) if stage.follower is not None else None,
+    ).run(plan, handed, timeout_s=timeout_s)
+    result.codes += handed.codes
+    result.cause, result.reason, result.hint = handed.cause, handed.reason, handed.hint
+
+
+def code_of(failure: FencectlError, *, applied: bool) -> ExitCode:
+    """
+    The exit code of what ended step 8 early.
+
+    Before anything was changed it is the failure's own; afterwards the new state may be live, unless nobody knows.
+    """
+    own = failure.exit_code
+    if not applied:
+        return ExitCode.FAILED_PREVIOUS_RUNS if own is ExitCode.UNEXPECTED else own
+    if own in (ExitCode.OUTCOME_UNKNOWN, ExitCode.LEASE_LOST, ExitCode.STILL_FENCED):
+        return own
+    return ExitCode.FAILED_NEW_STATE_LIVE
