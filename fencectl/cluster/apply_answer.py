@@ -11,6 +11,8 @@ from fencectl.core.refs import ObjectRef
 
 _CONFLICT = "FieldManagerConflict"
 _MANAGER = re.compile(r'conflict with ("(?:[^"\\]|\\.)*")')
+_UNTYPED = b"failed to create typed patch object"
+_HEAD = 1000
 _SHOWN_CAUSES = 5
 
 
@@ -42,6 +44,9 @@ def read_apply_answer(found: Answer, target: ObjectRef) -> ApplyAnswer:
             return Refused(Why.BUSY, 429, detail)
         case 503 if refusal.retry_after_s is not None:
             return Refused(Why.BUSY, 503, detail)
+        case 500 if _UNTYPED in found.body[:_HEAD]:
+            # NB: a manifest that does not fit the schema is answered as if the server were at fault.
+            return Refused(Why.INVALID, 500, detail)
         case status if 400 <= status < 500:
             return Refused(Why.INVALID, status, detail)
     return Unknown(f"the server answered {found.status}: {detail}")

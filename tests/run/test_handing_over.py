@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -210,7 +211,7 @@ def test_lost_answer_is_no_failure_and_the_same_is_sent_again(how: str) -> None:
 def test_server_that_never_answers_an_apply_ends_as_unknown() -> None:
     """15, never a success; the lease is ours, so everything is given back."""
     applying = Applying()
-    plan = applying.plan(config_map("a"), config_map("b"))
+    plan = replace(applying.plan(config_map("a"), config_map("b")), timeout_s=30.0)
     applying.scene.sandbox.faults.drop_after(verb="patch", resource="configmaps", name="a")
 
     def wait(seconds: float) -> None:
