@@ -46,7 +46,7 @@ class RollStoppedError(FencectlError):
     """
     The roll was told to stop. `mutating`: the nodes whose command had begun; they stay fenced.
 
-    Whoever told it so knows the exit code; it is one of its own only where something stays fenced.
+    Whoever told it so knows a better exit code, such as that of a signal or of a lost lease.
     """
 
     def __init__(self, why: str, *, mutating: Sequence[ObjectRef]) -> None:
@@ -57,7 +57,7 @@ class RollStoppedError(FencectlError):
         )
         self.why = why
         self.mutating = tuple(mutating)
-        self.exit_code = ExitCode.STILL_FENCED if mutating else ExitCode.INTERRUPTED
+        self.exit_code = ExitCode.STILL_FENCED if mutating else ExitCode.FAILED_PREVIOUS_RUNS
 
 
 class NodeGoneError(Exception):

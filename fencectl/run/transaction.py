@@ -375,6 +375,9 @@ class Deploy:
         result.hint = result.hint or failure.hint
         if isinstance(failure, UnresolvedError):
             result.codes.append(ExitCode.STILL_FENCED)
+        if self._lost is not None and result.lost is None:
+            # NB: a step that was told to stop because of it says only that it has stopped.
+            self._note(self._lost)
         interrupted = self._note_interrupt()
         if interrupted and not isinstance(failure, LeaseLostError | UnresolvedError):
             # NB: whatever ended the step, it was asked to: its own code would hide the interrupt.

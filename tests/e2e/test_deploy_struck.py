@@ -40,7 +40,7 @@ SHORT = {"HASTY_UNWIND_S": "1"}
 
 def cells(*, everything: bool) -> list[tuple[str, int]]:
     """All of the matrix, or for each way of striking one write, spread over the whole deploy."""
-    writes = undisturbed_writes()
+    writes = len(undisturbed_writes())
     if everything:
         return [(how, number) for how in STRIKES for number in range(1, writes + 1)]
     return [(how, 1 + (3 + 4 * at) % writes) for at, how in enumerate(STRIKES)]
@@ -98,7 +98,7 @@ class Strike:
             return
         take_over(self._scene)
         heartbeats = self._between.heartbeats
-        if self._number < undisturbed_writes():  # the keeper has ended before the last one
+        if self._number < len(undisturbed_writes()):  # the keeper has ended before the last one
             wait_until(lambda: self._between.heartbeats > heartbeats, "a heartbeat has come")
 
 
@@ -170,7 +170,7 @@ def test_undisturbed_deploy_makes_the_writes_that_are_struck(real: Cluster, tmp_
         env = {"KUBECONFIG": str(between.kubeconfig(tmp_path))}
         done = scene.deploy(*scene.fences, command=child.command, env=env)
     assert done.code == 0, done.text
-    assert len(between.writes) == undisturbed_writes()
+    assert len(between.writes) == len(undisturbed_writes())
     kinds = [write.resource for write in between.writes]
     assert kinds[:7] == ["leases", "configmaps", *["kustomizations"] * 2, *["nodes"] * 2, "configmaps"]
     assert (kinds[7:9], kinds[9:11]) == (["nodes"] * 2, ["kustomizations"] * 2)

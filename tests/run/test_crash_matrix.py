@@ -17,10 +17,12 @@ from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.facts import HolderEvidence, JobFact, State
 from fencectl.core.lease import LeaseTerms, free_own_lease, take_over_lease
+from fencectl.core.marks_reader import NOTHING_VOUCHED, Vouched
 from fencectl.core.profiles import FENCECTL
 from fencectl.core.refs import ObjectRef, Seen, dig
-from fencectl.core.report import FenceReport
-from tests.support.deploying import LEASE, LEASE_PATH, Scene, undisturbed_writes
+from fencectl.core.report import FenceEntry, FenceReport
+from fencectl.run import nodes
+from tests.support.deploying import LEASE, LEASE_PATH, Scene, ScriptedNodeCommand, undisturbed_writes
 from tests.support.inprocess import SandboxDoor
 from tests.support.objects import OTHER, journal
 
@@ -93,14 +95,14 @@ def steal(scene: Scene) -> None:
     send(SandboxDoor(scene.sandbox, scene.clock), take_over_lease(Seen(ref, raw), terms).patch)
 
 
-def report(scene: Scene) -> FenceReport:
-    """What `fences` says, once the holder is proven dead and its lease was watched."""
+def report(scene: Scene, *, vouched: Vouched = NOTHING_VOUCHED) -> FenceReport:
+    """What `fences` says, once the holder is proven dead and its lease was watched; of vouched nodes `recover`."""
     door = SandboxDoor(scene.sandbox, scene.clock)
     found = observe(
         door, profile=FENCECTL, clock=scene.clock, deadline_s=60, server="http://sandbox", context="prod"
     )
     evidence = {scene.holder: HolderEvidence(job=ENDED)}
-    return assemble(read_runs(found, FENCECTL), evidence=evidence, unchanged_for_s={LEASE: 40.0})
+    return assemble(read_runs(found, FENCECTL, vouched=vouched), evidence=evidence, unchanged_for_s={LEASE: 40.0})
 
 
 def give_back(scene: Scene) -> None:
@@ -112,13 +114,36 @@ def give_back(scene: Scene) -> None:
         assert isinstance(send(SandboxDoor(scene.sandbox, scene.clock), patch), Applied)
 
 
-CELLS = [(how, number) for how in STRIKES for number in range(1, undisturbed_writes() + 1)]
+def cells() -> list[tuple[str, bool, int]]:
+    """Every write of a deploy that claims its nodes; of one that rolls them, those on nodes and pods."""
+    claims = [(False, number) for number in range(1, len(undisturbed_writes()) + 1)]
+    rolls = [
+        (True, number)
+        for number, path in enumerate(undisturbed_writes(rolled=True), 1)
+        if "/nodes/" in path or "/pods/" in path
+    ]
+    return [(how, rolled, number) for how in STRIKES for rolled, number in claims + rolls]
 
 
-@pytest.mark.parametrize(("how", "number"), CELLS, ids=lambda part: str(part).replace(" ", "-"))
-def test_struck_deploy_gives_everything_back_or_names_it_with_a_command_that_works(how: str, number: int) -> None:
+def is_half_done(entry: FenceEntry) -> bool:
+    """Whether a fence is refused because its node may be half changed: a person has to look first."""
+    return entry.refusal is not None and "phase `mutating`" in entry.refusal.why
+
+
+CELLS = cells()
+
+
+@pytest.mark.parametrize(
+    ("how", "rolled", "number"),
+    CELLS,
+    ids=[f"{how.replace(' ', '-')}-{'rolled-' * rolled}{number}" for how, rolled, number in CELLS],
+)
+def test_struck_deploy_gives_everything_back_or_names_it_with_a_command_that_works(
+    monkeypatch: pytest.MonkeyPatch, how: str, rolled: bool, number: int
+) -> None:
     """One cell: this write, struck in this way."""
-    scene = Scene()
+    monkeypatch.setattr(nodes, "NodeCommand", ScriptedNodeCommand)
+    scene = Scene(rolled=rolled)
     strike(scene, how, number)
     code = None
     try:
@@ -137,6 +162,12 @@ def test_struck_deploy_gives_everything_back_or_names_it_with_a_command_that_wor
     held = left.held
     if held and code is not None and code is not ExitCode.STILL_FENCED:
         raise AssertionError(f"exit {code} although fences are held: {[e.object.display for e in held]}")
+    half_done = frozenset(entry.object.display for entry in held if is_half_done(entry))
+    assert rolled or not half_done
+    if half_done:
+        # What comes after such a node waits for it; all of it has a command once somebody vouches for the node.
+        assert not any(entry.release for entry in held if entry.object.display in half_done)
+        held = report(scene, vouched=Vouched(nodes=half_done)).held
     for entry in held:
         assert entry.release is not None, (entry.object.display, entry.refusal)
         answer = send(SandboxDoor(scene.sandbox, scene.clock), entry.release.patch)
@@ -146,6 +177,8 @@ def test_struck_deploy_gives_everything_back_or_names_it_with_a_command_that_wor
 
 
 def test_matrix_covers_every_write_of_a_deploy() -> None:
-    """Lease, record, two suspensions, two nodes, record, four releases, record, lease."""
-    assert undisturbed_writes() == 14 - 1
-    assert len(CELLS) == len(STRIKES) * undisturbed_writes()
+    """Lease, record, two suspensions, two nodes, record, four releases, record, lease; rolled: each phase as well."""
+    claims, rolls = undisturbed_writes(), undisturbed_writes(rolled=True)
+    assert (len(claims), len(rolls)) == (13, 18)
+    assert sum("/eviction" in path for path in rolls) == 1
+    assert len(CELLS) == len(STRIKES) * (13 + 9)

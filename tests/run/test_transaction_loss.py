@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from fencectl.core.errors import ExitCode
+from fencectl.run import nodes
 from fencectl.run.keeper import Loss
 from fencectl.run.payload import Ended
 from tests.run.test_transaction import lease, record, steal
-from tests.support.deploying import FENCED, Scene, undisturbed_writes
+from tests.support.deploying import FENCED, KS, Scene, ScriptedNodeCommand, undisturbed_writes
 from tests.support.objects import OTHER
 
 
@@ -117,7 +118,7 @@ def test_lease_that_is_somebody_elses_when_it_is_to_be_freed_was_lost(*, answere
     scene = Scene()
 
     def before(number: int) -> None:
-        if number < undisturbed_writes():
+        if number < len(undisturbed_writes()):
             return
         steal(scene)
         if not answered:
@@ -150,3 +151,49 @@ def test_fences_that_a_recovery_released_meanwhile_are_not_called_held() -> None
     assert result.code is ExitCode.LEASE_LOST
     assert (left_names(result), result.lease_kept) == ([], False)
     assert lease(scene)["holderIdentity"] == OTHER
+
+
+@pytest.mark.parametrize(
+    ("said", "step"), [("suspended kustomization/flux-system/flux-system", 4), ("draining", 6)]
+)
+def test_lease_that_is_lost_before_the_command_is_13_and_no_interrupt(
+    monkeypatch: pytest.MonkeyPatch, said: str, step: int
+) -> None:
+    """While Flux is suspended, while a node is drained: said as what it is, and all is released."""
+    monkeypatch.setattr(nodes, "NodeCommand", ScriptedNodeCommand)
+    scene = Scene(rolled=True)
+
+    def sleep(_: int) -> None:
+        if any(said in text for _, text in scene.told):
+            scene.clock.advance(21)
+
+    scene.door.after = sleep
+    result = scene.deploy()
+    assert result
+    assert (result.code, result.step) == (ExitCode.LEASE_LOST, step)
+    assert result.lost
+    assert result.lost.loss is Loss.NOT_RENEWED
+    assert scene.state() == scene.before
+    assert lease(scene)["holderIdentity"] == ""
+
+
+def test_roll_that_stops_because_somebody_lifted_a_fence_was_not_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """10: nobody has sent a signal; the previous state runs."""
+    monkeypatch.setattr(nodes, "NodeCommand", ScriptedNodeCommand)
+    scene = Scene(rolled=True)
+
+    def lift(_: int) -> None:
+        if scene.door.sent[-1][1].endswith("/eviction"):
+            raw = scene.raw(f"{KS}/apps")
+            raw["spec"].pop("suspend", None)
+            scene.sandbox.store.update(raw)
+            scene.clock.advance(11)
+
+    scene.door.after = lift
+    result = scene.deploy()
+    assert result
+    assert result.code is ExitCode.FAILED_PREVIOUS_RUNS
+    assert "kustomization/flux-system/apps was changed by somebody else" in (result.cause or "")
+    assert scene.state() == scene.before

@@ -7,11 +7,13 @@ What the transaction writes can be counted and struck one by one, so a test can 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
+
+import pytest
 
 from fencectl.cluster.answer import Answer
 from fencectl.cluster.kinds import ListedKind
@@ -20,6 +22,7 @@ from fencectl.core.deploy import DeployPlan
 from fencectl.core.errors import ExitCode
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.refs import ObjectRef
+from fencectl.run import nodes
 from fencectl.run.payload import Ended
 from fencectl.run.record import RecordBook
 from fencectl.run.targets import find_nodes, find_suspensions
@@ -91,6 +94,8 @@ class Scene:
     """Another deploy on the same cluster, at the same time."""
     bare: bool = False
     """Whether it takes only the lease."""
+    rolled: bool = False
+    """Whether it rolls its nodes, by a node command that ends well; a pod on one of them is evicted."""
 
     def __post_init__(self) -> None:
         self.clock = HandClock(on_wait=self._wait)
@@ -127,10 +132,20 @@ class Scene:
                     },
                 }
             )
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         for name, spec in (("n1", {}), ("n2", {"unschedulable": True})):
-            self.sandbox.store.create(
-                {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
-            )
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec, "status": ready}
+            self.sandbox.store.create(node)
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
+        self.sandbox.store.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "web-1", "namespace": "flux-system", "ownerReferences": [owner]},
+                "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
+                "status": {"phase": "Running"},
+            }
+        )
 
     def renew(self) -> bool:
         """Let the keeper renew once, as its thread would."""
@@ -138,6 +153,10 @@ class Scene:
 
     def _wait(self, seconds: float) -> None:
         self.sandbox.clock.advance(seconds)
+        pod = self.sandbox.store.find("pods", "web-1", namespace="flux-system")
+        if pod is not None and pod["metadata"].get("deletionTimestamp"):
+            path = "/api/v1/namespaces/flux-system/pods/web-1"
+            self.sandbox.handle(Request("DELETE", path, {"gracePeriodSeconds": "0"}, {}, b"", "admin"))
 
     def raw(self, path: str) -> Any:
         return self.sandbox.handle(Request("GET", path, {}, {}, b"", "admin")).json()
@@ -163,7 +182,12 @@ class Scene:
         )
         nodes = find_nodes(quiet, ["n1", "n2"], self.own())
         return DeployPlan(
-            lease=LEASE, command=("upgrade",), suspend=suspensions.objects, added=suspensions.added, nodes=nodes
+            lease=LEASE,
+            command=("upgrade",),
+            suspend=suspensions.objects,
+            added=suspensions.added,
+            nodes=nodes,
+            node_command=("upgrade-node",) if self.rolled else (),
         )
 
     def stage(self, *, read_again: Callable[[str], None] = lambda _: None) -> Stage:
@@ -200,6 +224,20 @@ class Scene:
             return None
 
 
+class ScriptedNodeCommand:
+    """A node command that ends well after a moment, where `run.nodes` would start a process."""
+
+    def __init__(self, command: Sequence[str], **_: Any) -> None:
+        self.command = command
+
+    def steps(self, *, end_s: float, must_stop: Callable[[], str | None]) -> Iterator[None]:
+        yield
+        return Ended(0)  # type: ignore[return-value]
+
+    def begin_end(self) -> None:
+        """Nothing runs that could be ended."""
+
+
 class OneAtATime:
     """Threads of the unwinding run one after the other; the keeper's does not run at all: time stands still."""
 
@@ -219,10 +257,14 @@ class _Ended:
 
 
 @cache
-def undisturbed_writes() -> int:
-    """How many writes a deploy makes that nothing disturbs."""
-    scene = Scene()
-    result = scene.deploy()
+def undisturbed_writes(*, rolled: bool = False) -> tuple[str, ...]:
+    """The path of each write of a deploy that nothing disturbs, in order."""
+    scene = Scene(rolled=rolled)
+    found: list[str] = []
+    scene.door.after = lambda _: found.append(scene.door.sent[-1][1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nodes, "NodeCommand", ScriptedNodeCommand)
+        result = scene.deploy()
     assert result is not None
     assert result.code is ExitCode.OK
-    return scene.door.writes
+    return tuple(found)
