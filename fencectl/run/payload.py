@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from fencectl.cluster.clock import Clock
+from fencectl.run import payload_stub
 
 GRACE_S = 2.0
 POLL_S = 0.1
@@ -52,7 +53,8 @@ class Payload:
     ) -> None:
         self._clock = clock
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "fencectl.run.payload_stub", str(os.getpid()), *command],
+            # NB: isolated: what lies in the current folder, or in PYTHONPATH, is the command's, not the stub's.
+            [sys.executable, "-I", "-S", payload_stub.__file__, str(os.getpid()), *command],
             env=dict(environ),
             stdin=subprocess.DEVNULL,
             stdout=stdout,
