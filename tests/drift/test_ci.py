@@ -51,13 +51,15 @@ def run_suite(folder: Path, text: str, *options: str) -> subprocess.CompletedPro
     (folder / "test_some.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
+    # Only what is under test: the other plugins cost more than all the rest.
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.support.noskip", "-p", "no:cacheprovider", str(folder), *options],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("workers", [("-p", "no:xdist"), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [("-p", "no:xdist"), ("-p", "xdist", "-n", "1")], ids=["alone", "xdist"])
 def test_run_that_skipped_something_fails_and_says_what(workers: tuple[str, ...], tmp_path: Path) -> None:
     """Alone and with workers, whichever way it was skipped."""
     done = run_suite(tmp_path, SUITE, *workers)

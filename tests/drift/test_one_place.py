@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,24 @@ def name(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """The syntax of a module, parsed once for all tests."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def texts(path: Path) -> list[str]:
     """Every string of a module that is no docstring."""
-    tree = ast.parse(path.read_text())
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     prose = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes(path)
         if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
     }
     return [
         node.value
-        for node in ast.walk(tree)
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
     ]
 
@@ -38,7 +45,7 @@ def modules_with(pattern: str) -> set[str]:
 
 def makes_operations(path: Path) -> bool:
     """Whether a module writes `{"op": …}`, `dict(op=…)`, or the same as text. Reading `operation["op"]` is fine."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Dict) and any(
             isinstance(key, ast.Constant) and key.value == "op" for key in node.keys
         ):
@@ -79,7 +86,7 @@ def test_nothing_prints_past_the_command_line_and_the_renderers() -> None:
     printing = {
         name(path)
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     }
     assert printing <= {module for module in printing if module.startswith(("cli", "report/"))}
@@ -88,7 +95,7 @@ def test_nothing_prints_past_the_command_line_and_the_renderers() -> None:
 def test_nothing_asks_a_shell() -> None:
     """Printed commands are quoted for one; the program itself never uses one."""
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.keyword) and node.arg == "shell" and isinstance(node.value, ast.Constant):
                 assert node.value.value is not True, name(path)
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
