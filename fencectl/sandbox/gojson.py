@@ -13,14 +13,17 @@ from typing import Any
 
 Obj = dict[str, Any]
 
+# NB: made once; `json.dumps` and `json.loads` with options of one's own make them anew for each call.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _HTML = re.compile("[&<>\u2028\u2029]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_MAY_BE_LONE = re.compile("\\\\u[dD]|[\ud800-\udfff]")
 _ESCAPED = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def encode(value: Any) -> str:
     """Return compact JSON, spelled as Go's `encoding/json` spells it."""
-    return escape(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return escape(_ENCODER.encode(value))
 
 
 def escape(text: str) -> str:
@@ -72,12 +75,16 @@ def _refuse_constant(name: str) -> Any:
     raise NotJsonError(f"invalid character {name[0]!r} looking for beginning of value")
 
 
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
 def decode(text: str | bytes) -> Any:
     """Read JSON strictly: no NaN, no trailing text."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     try:
-        return _sane(json.loads(text, parse_constant=_refuse_constant))
+        value = _DECODER.decode(text)
+        return _sane(value) if _MAY_BE_LONE.search(text) else value
     except json.JSONDecodeError as err:
         raise NotJsonError(_go_syntax_error(text, err.pos)) from err
     except RecursionError as err:
