@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import prefork
 from tests.support.clusters import Cluster
 from tests.support.realcluster import USERS, RealCluster
 
@@ -56,6 +57,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.no_cover)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forking_ends() -> Iterator[None]:
+    """End the processes that fork before the session does, so that what they have measured counts."""
+    yield
+    prefork.close()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.clusters import Cluster
 from tests.support.deploys import Child, DeployScene, alive, wait_until
+from tests.support.prefork import Process
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 ACTIONS = {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "18093344127", "GITHUB_RUN_ATTEMPT": "2"}
@@ -159,7 +160,7 @@ def test_case_47_broken_pipe_does_not_abort_it(scene: DeployScene, output: str, 
     scene.assert_free()
 
 
-def cancel_as_ci_does(running: subprocess.Popen[bytes], *, term_after_s: float = 0.5) -> float:
+def cancel_as_ci_does(running: Process, *, term_after_s: float = 0.5) -> float:
     """INT to the entry process, TERM a while later, to that one process only; returns when it was dead."""
     running.send_signal(signal.SIGINT)
     end_s = time.monotonic() + term_after_s

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fencectl.core.times import micro_time
+from tests.support import prefork
 from tests.support.clusters import Cluster, expect, make_kustomization, make_node, path_of
 from tests.support.fencing import LEASE_PARENT, essence, state
 from tests.support.objects import OTHER
@@ -46,7 +47,7 @@ def wait_until(true: Callable[[], Any], what: str, *, timeout_s: float = TIMEOUT
 class Running:
     """A deploy that runs. Its output goes to files, so that it can be read while it runs."""
 
-    process: subprocess.Popen[bytes]
+    process: prefork.Process
     out: Path
     err: Path
 
@@ -184,16 +185,25 @@ class DeployScene:
         line = [sys.executable, "-m", module, "deploy", *arguments, "--", *(command or ("true",))]
         if script is not None:
             line = ["bash", "-e", "-c", script.replace("DEPLOY", shlex.join(line))]
-        with out.open("wb") as out_file, err.open("wb") as err_file:
-            process = subprocess.Popen(
-                line,
-                stdin=subprocess.DEVNULL,
-                stdout=out_file if stdout is None else stdout,
-                stderr=err_file if stderr is None else stderr,
-                cwd=self.folder,
-                env=self.environment(**(env or {})),
-                start_new_session=True,
-            )
+        environ = self.environment(**(env or {}))
+        plain = script is None and stdout is None and stderr is None
+        process: prefork.Process
+        with out.open("wb") as out_file, err.open("wb") as err_file, Path(os.devnull).open("rb") as nothing:
+            if plain and prefork.can_fork(environ):
+                descriptors = nothing.fileno(), out_file.fileno(), err_file.fileno()
+                process = prefork.start(
+                    module, line[3:], environ=environ, cwd=self.folder, descriptors=descriptors, new_session=True
+                )
+            else:
+                process = subprocess.Popen(
+                    line,
+                    stdin=nothing,
+                    stdout=out_file if stdout is None else stdout,
+                    stderr=err_file if stderr is None else stderr,
+                    cwd=self.folder,
+                    env=environ,
+                    start_new_session=True,
+                )
         running = Running(process, out, err)
         self.started.append(running)
         return running

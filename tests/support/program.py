@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from tests.support import prefork
 from tests.support.clusters import Cluster
 
 TIMEOUT_S = 60.0
@@ -56,6 +58,9 @@ def run_program(
     module: str = "fencectl",
 ) -> Ran:
     """Run `fencectl` with these arguments in a folder without a config."""
+    environ = environment(kubeconfig, **(env or {}))
+    if prefork.can_fork(environ):
+        return _run_forked(module, arguments, environ=environ, cwd=cwd, stdin=stdin)
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],
         input=stdin,
@@ -63,11 +68,33 @@ def run_program(
         text=True,
         encoding="utf-8",
         cwd=cwd,
-        env=environment(kubeconfig, **(env or {})),
+        env=environ,
         timeout=TIMEOUT_S,
         check=False,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def _run_forked(
+    module: str, arguments: Sequence[str], *, environ: Mapping[str, str], cwd: Path, stdin: str
+) -> Ran:
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        descriptors = given.fileno(), out.fileno(), err.fileno()
+        run = prefork.start(module, arguments, environ=environ, cwd=cwd, descriptors=descriptors)
+        try:
+            code = run.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            run.wait(TIMEOUT_S)
+            raise
+        return Ran(code, _text_of(out), _text_of(err))
+
+
+def _text_of(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 def run_shell(cluster: Cluster, script: str) -> Ran:
