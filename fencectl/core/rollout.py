@@ -156,15 +156,18 @@ class Judgement:
     What one look at an object says.
 
     `reason`: one clause; may quote foreign text. `grace_s`: for how long this must have been so, without a break,
-    before it counts; None for what is never an end (WAITING). `times`: it also counts once it has been so this
-    often, with breaks between (a controller that tries again and again).
+    before it counts; WAITING never does. `times`: it also counts once it has been so this often, with breaks
+    between (a controller that tries again and again). `about`: what it is said of (a pod's uid), where the time
+    must not go on for another. `for_good`: nothing that comes later can change it (a job that is complete).
     """
 
     verdict: RolloutVerdict
     cause: Cause
     reason: str
-    grace_s: float | None = None
+    grace_s: float = 0.0
     times: int | None = None
+    about: str = ""
+    for_good: bool = False
     pods: tuple[PodTrouble, ...] = ()
     nodes: tuple[NodeState, ...] = ()
 
