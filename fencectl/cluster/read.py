@@ -33,13 +33,15 @@ class ReadFailedError(Exception):
     One read that gave no usable answer.
 
     `why` is the clause for the report. `total`: the sentence for all reads, where this one failed for a reason
-    that concerns them all (nobody answers, the credentials are not known).
+    that concerns them all (nobody answers, the credentials are not known). `status`: of the answer, where there
+    was one that says why.
     """
 
-    def __init__(self, why: str, *, total: NotReadableError | None = None) -> None:
+    def __init__(self, why: str, *, total: NotReadableError | None = None, status: int | None = None) -> None:
         super().__init__(why)
         self.why = why
         self.total = total
+        self.status = status
 
 
 class Asked(Struct, frozen=True):
@@ -127,13 +129,14 @@ class Reads:
         try:
             answer = self._getter.get(path, query=query, accept=accept, deadline_s=left_s)
         except NotReadableError as failed:
-            raise ReadFailedError(self._why_not_read(failed), total=failed) from failed
+            status = 401 if isinstance(failed, Unauthorised) else None
+            raise ReadFailedError(self._why_not_read(failed), total=failed, status=status) from failed
         if answer.date_at is not None:
             self.server_clock.saw(answer.date_at, sent_at=sent_at, received_at=self._clock.wall())
         self._answered.set()
         if answer.status in (200, 404, 410):
             return answer
-        raise ReadFailedError(_why_status(answer, asked))
+        raise ReadFailedError(_why_status(answer, asked), status=answer.status)
 
     def object_or_none(self, path: str, *, asked: Asked) -> dict[str, Any] | None:
         """Read one object by name; None where there is none."""
@@ -141,7 +144,7 @@ class Reads:
         if answer.status == 404:
             return None
         if answer.status != 200:
-            raise ReadFailedError(_why_status(answer, asked))
+            raise ReadFailedError(_why_status(answer, asked), status=answer.status)
         try:
             obj = decode_object(answer.body)
         except BadPageError as bad:

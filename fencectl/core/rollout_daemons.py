@@ -69,7 +69,7 @@ def judge_daemon_set(target: Target, obj: Raw, around: Around) -> Judgement:
     cause = Cause.ROLLING if updated < desired else Cause.NOT_READY
     open_nodes = [one for one in nodes if one.state is not NodeRollout.UPDATED]
     first = f"; {open_nodes[0].node}: {open_nodes[0].why}" if open_nodes else ""
-    return waiting(cause, f"{state}{first}", pods=bad, nodes=nodes)
+    return waiting(cause, f"{state}{first}", pods=every, nodes=nodes)
 
 
 def is_new(pod: Raw, daemon_set: Raw) -> bool:

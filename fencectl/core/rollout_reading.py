@@ -119,6 +119,9 @@ def observed_generation(obj: Raw) -> int | None:
         if not (found.isascii() and found.isdigit() and len(found) < 19):
             raise MalformedError("status.observedGeneration")
         return int(found)
+    # NB: Flux's CRDs begin with -1: nothing was seen yet.
+    if type(found) is int and found == -1:
+        return None
     return whole(status, "observedGeneration", "status")
 
 

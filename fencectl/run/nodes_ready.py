@@ -8,12 +8,12 @@ kubelet's own Lease is renewed every 10 s, so where it can be read it must have 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from fencectl.cluster.clock import Clock
 from fencectl.core.errors import NotReadableError
 from fencectl.core.journal import Phase
-from fencectl.core.refs import ObjectRef, Raw, dig
+from fencectl.core.readiness import readiness
+from fencectl.core.refs import ObjectRef, dig
 from fencectl.run.nodes_errors import NodeError, TroubleError
 from fencectl.run.nodes_reads import Steps, look, look_at_node, pause
 from fencectl.run.ports import Door
@@ -21,29 +21,6 @@ from fencectl.run.ports import Door
 POLL_S = 1.0
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _SILENT = "its kubelet has given no sign of life since its command ended"
-
-
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    """What a node says of itself. `why`: how it is not Ready; None where it is."""
-
-    why: str | None
-    heartbeat: object
-
-
-def readiness(node: Raw) -> Readiness:
-    """Read the condition `Ready` of a node."""
-    conditions = dig(node, "status", "conditions")
-    for one in conditions if isinstance(conditions, list) else []:
-        if dig(one, "type") != "Ready":
-            continue
-        heartbeat = dig(one, "lastHeartbeatTime")
-        if dig(one, "status") == "True":
-            return Readiness(None, heartbeat)
-        words = [str(text) for key in ("reason", "message") if (text := dig(one, key))]
-        said = f" ({': '.join(words)})" if words else ""
-        return Readiness(f"its condition Ready is {dig(one, 'status')}{said}", heartbeat)
-    return Readiness("it has no condition Ready", None)
 
 
 def wait_ready(

@@ -57,6 +57,7 @@ def not_ready(reason: str, message: str = "", status: str = "False", **more: Any
         (kustomization(spec={"suspend": "true"}), V.UNKNOWN, Cause.MALFORMED),
         (kustomization(conditions={}), V.UNKNOWN, Cause.MALFORMED),
         (obj("Kustomization", {}, {}), V.WAITING, Cause.NOT_SEEN),
+        (obj("Kustomization", {}, {"observedGeneration": -1}), V.WAITING, Cause.NOT_SEEN),  # as its CRD begins
         (obj("Kustomization", {}, None), V.WAITING, Cause.NOT_SEEN),
     ],
 )  # fmt: skip

@@ -133,7 +133,7 @@ KEYS = (
 fields = st.dictionaries(st.sampled_from(KEYS), junk, max_size=8) | junk
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     kind=st.sampled_from(sorted(API)), spec=fields, status=fields, meta=junk, pods=st.lists(fields, max_size=2),
     revision=st.none() | st.text(max_size=8),
@@ -150,7 +150,7 @@ def test_junk_is_never_an_exception(kind: str, spec: Any, status: Any, meta: Any
     assert found.verdict in set(V)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(kind=st.sampled_from(["Deployment", "StatefulSet", "DaemonSet", "Kustomization", "Widget"]), key=st.sampled_from(KEYS), value=junk)  # fmt: skip
 def test_one_field_of_an_unfinished_object_that_is_junk_never_makes_it_a_success(kind: str, key: str, value: Any) -> None:  # fmt: skip
     """A count that is a text, a condition that is a number: it stays unfinished."""
