@@ -141,6 +141,41 @@ def release(
     return command.run(options)
 
 
+def _history_words(ctx: typer.Context, incomplete: str) -> list[str]:
+    return [] if ctx.params.get("words") else ["show"]
+
+
+@app.command("history", cls=Verb, help="Past deploys of a target")
+def history(
+    ctx: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[show GENERATION]", autocompletion=_history_words, help="One deploy whole"),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="List so many")] = None,
+    context: Contexts = None,
+    output: Annotated[
+        Literal["text", "json", "yaml", "markdown"], typer.Option("-o", "--output", help="Shape")
+    ] = "text",
+    config: ConfigFile = None,
+    kubeconfig: Kubeconfig = None,
+    profile: ProfileChoice = None,
+    request_timeout: RequestTimeout = None,
+    no_color: NoColor = False,
+    verbose: Verbose = 0,
+) -> int:
+    from fencectl.commands.options import Output
+    from fencectl.commands.options_acting import HistoryOptions
+
+    options = HistoryOptions(
+        common=common_options(ctx), output=Output(output), words=tuple(words or ()), limit=limit
+    )
+    one_context("history", options.common.contexts)
+    from fencectl.commands import history as command
+
+    return command.run(options)
+
+
 @app.command("deploy", cls=Verb, help="Run a command inside fences")
 def deploy(
     ctx: typer.Context,

@@ -18,133 +18,17 @@ from typing import Any
 # pyproject.toml pins the Typer versions that this is true of.
 from typer._click.exceptions import BadOptionUsage, BadParameter, NoSuchOption, UsageError as ClickUsageError
 
+from fencectl.clitext import ROOT_HELP, VERB_HELP
 from fencectl.core.errors import UsageError
 
 NOTHING = "Nothing was read or changed"
-
-ROOT_HELP = """\
-Usage: {prog} COMMAND [OPTIONS]
-  Fence a GitOps deploy, show what is still fenced, release it safely.
-Look (never writes):
-  fences    Report every fence held: holder, evidence, release command
-  release   Print the release commands only; it changes nothing itself
-Act:
-  deploy    Run a command inside fences
-  recover   Release what a provably dead holder left
-  hold      Place, lift or list a manual hold: no deploy starts under it
-Learn:
-  demo      The whole story on a cluster inside this program
-Start with: {prog} fences
-Exit codes: 0 done or no fence held, 2 usage, 21 incomplete; README.md has all
-Options:    --version, --install-completion, -h; all others after the verb
-"""
-
-VERB_HELP = {
-    "fences": """\
-Usage: {prog} fences [OPTIONS]
-  Report every fence held. Reads only; reads the whole cluster, always.
-  {prog} fences --context prod              what is held, and may it go?
-  {prog} fences --exit-code                 a gate: 20 held, 21 incomplete
-
-  --exit-code               Exit 20 if a fence is held (else 0 even then)
-  --explain                 Say above each command what it guards and changes
-  --no-commands             Overview only
-  --shell posix|powershell  Quote commands for this shell [default: posix]
-  -w, --watch               Refresh in place
-Common: --context NAME (repeatable), -o text|json|yaml|markdown|github|
-  openmetrics, --config, --kubeconfig, --profile fencectl|ghcr-bridge,
-  --request-timeout, --no-color, -v, -h
-Every flag is also read from the environment: FENCECTL_FENCES_EXIT_CODE=1
-""",
-    "release": """\
-Usage: {prog} release [OPTIONS] [FENCE...]
-  Print the release commands only, in order. It changes nothing itself.
-  {prog} release --context prod >release.sh   then: sh release.sh
-  {prog} release node/worker-2                one fence, if it may go
-
-  FENCE                     As fences names it: node/NAME, kind/NAMESPACE/NAME
-  --holder ID               Only what this holder left (also RUN.ATTEMPT)
-  --explain                 Say above each command what it guards and changes
-  --shell posix|powershell  Quote commands for this shell [default: posix]
-  --output-dir DIR          Write patch files (0600) for kubectl --patch-file
-Common: --context NAME, -o text|json, --config, --kubeconfig,
-  --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
-Every flag is also read from the environment: FENCECTL_RELEASE_HOLDER=ID
-""",
-    "deploy": """\
-Usage: {prog} deploy [OPTIONS] -- COMMAND...
-  Run a command inside fences: lease, Flux suspended, nodes cordoned.
-  {prog} deploy -- make deploy              the lease alone
-  {prog} deploy --node worker-2 -- ./up.sh  and a node
-
-  --suspend FENCE           kind/NAMESPACE/NAME; what applies it is added
-  --node NAME               A node to fence (repeatable)
-  --node-selector LABELS    Nodes to fence, by label
-  --node-command COMMAND    Drain each node and run this, FENCECTL_NODE set
-  --max-unavailable N       So many nodes at once [default: 1]
-  --lease NS/NAME           The deploy's lease
-  --lease-duration DURATION 15s to 300s [default: 30s]
-  --drain-timeout DURATION  Wait so long for Flux; 0s: without the proof
-  --timeout DURATION        How long the command may take [default: 1h]
-  --wait-for-fences         Wait while a live holder holds them
-  --wait-timeout DURATION   Wait so long at most [default: 1h]
-  --dry-run                 Print the plan only
-Common: --context NAME, -o text|json, --config, --kubeconfig,
-  --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
-Every flag is also read from the environment: FENCECTL_DEPLOY_TIMEOUT=2h
-""",
-    "recover": """\
-Usage: {prog} recover [OPTIONS]
-  Release what a provably dead holder left: the whole chain, in order.
-  {prog} recover --context prod --dry-run   the plan, nothing changed
-  {prog} recover --context prod             asks before it writes
-  {prog} recover --context prod --yes       for a CI job
-
-  --dry-run[=server]        Print the plan only; =server has each guard tested
-  --holder ID               Only this holder (also RUN.ATTEMPT)
-  --all                     Every dead holder, one after the other
-  --accept-presumed         Also one that is only presumed dead
-  --node-verified NODE      A node in phase mutating that you have checked
-  --resume-kept FENCE       A suspension kept after a rollback that may go
-  --watch-for DURATION      Watch the heartbeat longer than the 40s it needs
-  -y, --yes                 Do not ask
-Common: --context NAME, -o text|json|github, --config, --kubeconfig,
-  --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
-Every flag is also read from the environment: FENCECTL_RECOVER_HOLDER=ID
-""",
-    "hold": """\
-Usage: {prog} hold place|lift|list [TYPE] [OPTIONS]
-  A hold by hand: no deploy starts, and no recover runs unattended.
-  {prog} hold place incident --reason 'INC-2291 checkout' --until 3h
-  {prog} hold lift incident                 asks why, and whether, first
-  {prog} hold list                          what is held, by whom and why
-
-  TYPE                   freeze, incident or maintenance; lift: also claim
-  --reason TEXT          Why. Needed to place, and to lift with --yes
-  --until TIME|DURATION  3h, 06:00Z or RFC 3339. Only warns: it stays held
-  -y, --yes              Lift without being asked
-A hold that is there is not changed: lift it, then place it again. A deploy
-that runs already goes on.
-Common: --context NAME, -o text|json, --config, --kubeconfig,
-  --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
-Every flag is also read from the environment: FENCECTL_HOLD_REASON=TEXT
-""",
-    "demo": """\
-Usage: {prog} demo [OPTIONS]
-  The whole story on a cluster inside this program; nothing else is touched.
-  {prog} demo                               Enter goes on after each step
-
-  -y, --yes                 Play it without stops
-  --serve                   Keep the cluster up and print its KUBECONFIG
-Common: --no-color, -v, -h
-""",
-}
 
 # What people of other tools type for a verb.
 _VERB_HABITS = {
     **dict.fromkeys(("status", "list", "ls", "get", "show", "check"), "fences"),
     **dict.fromkeys(("unlock", "unfence", "resume", "uncordon", "free"), "release"),
     **dict.fromkeys(("heal", "repair", "cleanup", "clean"), "recover"),
+    **dict.fromkeys(("log", "logs", "records", "past"), "history"),
     **dict.fromkeys(("freeze", "block", "pause", "maintenance", "incident", "claim"), "hold"),
     "version": "--version",
     "completion": "--show-completion",
@@ -234,6 +118,14 @@ def _habits() -> dict[str, dict[str, _Answer]]:
             ),
             "--wait": ("recover waits for nobody", "`{prog} fences --watch` shows when a holder is gone"),
             "--timeout": ("recover has no option `--timeout`", "did you mean `--request-timeout`?"),
+        },
+        "history": {
+            **reading,
+            **dict.fromkeys(_FILTERS, ("a record stands beside its lease", "`--context` picks the cluster")),
+            **dict.fromkeys(
+                ("-w", "--watch"),
+                ("history is read once", "`{prog} fences --watch` shows what goes on now"),
+            ),
         },
         "hold": {
             **dict.fromkeys(_KUBECONFIG_HELD, kubeconfig),

@@ -1,5 +1,5 @@
 """
-What the command line of a verb that acts asks for, as data.
+What the command line of every verb but `fences` and `release` asks for, as data.
 
 Apart from what the reading verbs take: to define a dataclass takes a millisecond, which a look need not pay.
 """
@@ -84,3 +84,13 @@ class DeployOptions:
     wait_for_fences: bool = False
     wait_timeout_s: float | None = None
     dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOptions:
+    """`fencectl history`. `words`: nothing, or `show` and a generation; `limit`: so many are listed."""
+
+    common: CommonOptions = field(default_factory=CommonOptions)
+    output: Output = Output.TEXT
+    words: tuple[str, ...] = ()
+    limit: int | None = None

@@ -80,23 +80,26 @@ def read_record(seen: Seen, now: datetime) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _read(seen: Seen, key: str, kind: str, name: str, text: Any, now: datetime) -> Entry:
-    fence_kind = FenceKind.RECORD if kind == "record" else FenceKind.HOLD
+def decode_entry(text: Any) -> tuple[dict[str, Any], str | None, bool]:
+    """Read an entry's value: the object, or an empty one with why not; whether a later version wrote it."""
     value: Any = None
-    problem = None
     try:
         value = decode_strict(text) if isinstance(text, str) else None
     except StrictJSONError as broken:
-        problem = f"it cannot be read: {broken}"
-    version = value.get("v") if isinstance(value, dict) else None
-    newer = type(version) is int and version > VERSION
-    if problem is None and not isinstance(value, dict):
-        problem = "it is not a JSON object"
-    elif newer:
-        problem = f"it was written by a newer fencectl (version {version}, this one reads {VERSION})"
-    elif problem is None and (type(version) is not int or version < 1):
-        problem = "it has no version"
-    value = value if isinstance(value, dict) else {}
+        return {}, f"it cannot be read: {broken}", False
+    if not isinstance(value, dict):
+        return {}, "it is not a JSON object", False
+    version = value.get("v")
+    if type(version) is not int or version < 1:
+        return value, "it has no version", False
+    if version > VERSION:
+        return value, f"it was written by a newer fencectl (version {version}, this one reads {VERSION})", True
+    return value, None, False
+
+
+def _read(seen: Seen, key: str, kind: str, name: str, text: Any, now: datetime) -> Entry:
+    fence_kind = FenceKind.RECORD if kind == "record" else FenceKind.HOLD
+    value, problem, newer = decode_entry(text)
     until = parse_time(value.get("until"))
     return Entry(
         fence_kind,

@@ -12,6 +12,7 @@ from fencectl.core.record_write import Change, data_of
 from fencectl.core.refs import dig
 from fencectl.core.times import second_time
 from fencectl.run.record import Record, RecordBook
+from fencectl.run.timeline import Timeline
 
 _KEY = "record-"
 KEPT = 50
@@ -27,6 +28,7 @@ class DeployRecord:
     holder: str
     begun_at: datetime
     command: str
+    timeline: Timeline
     generation: int | None = None
 
     def last_token(self) -> int:
@@ -36,13 +38,15 @@ class DeployRecord:
             (token for token in tokens if isinstance(token, int) and not isinstance(token, bool)), default=0
         )
 
-    def write(self, phase: str, *, token: int, outcome: str | None, step: int | None) -> int:
-        """Write the phase, or the outcome with the last step; return the generation."""
-        self.book.write(lambda record: self._changes(record, phase, token, outcome, step))
+    def write(
+        self, phase: str, *, token: int, outcome: str | None, step: int | None, code: int | None = None
+    ) -> int:
+        """Write the phase, or the outcome with the last step and the exit code; return the generation."""
+        self.book.write(lambda record: self._changes(record, phase, token, outcome, step, code))
         return self.generation or 0
 
     def _changes(
-        self, record: Record, phase: str, token: int, outcome: str | None, step: int | None
+        self, record: Record, phase: str, token: int, outcome: str | None, step: int | None, code: int | None
     ) -> tuple[Change, ...]:
         data = data_of(record.seen)
         if self.generation is None:
@@ -55,9 +59,11 @@ class DeployRecord:
             "phase": phase,
             "startedAt": second_time(self.begun_at),
             "command": self.command,
+            **self.timeline.as_data(),
         }
         if outcome is not None:
-            value |= {"outcome": outcome, "step": step, "endedAt": second_time(self.clock.wall())}
+            ended = second_time(self.clock.wall())
+            value |= {"outcome": outcome, "step": step, "code": code, "endedAt": ended}
         key = f"{_KEY}{self.generation}"
         changes = [Change(key, data.get(key), encode_ascii(value))]
         # NB: a ConfigMap has room for a megabyte; the numbers never start again, since the newest stay.

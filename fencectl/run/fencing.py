@@ -60,11 +60,18 @@ class Ledger:
     """
     What this run has fenced, in the order in which it did.
 
-    `unresolved`: objects of which nobody knows whether they were fenced.
+    `unresolved`: objects of which nobody knows whether they were fenced. `noting`: told of each fence that is
+    placed (True) or released (False).
     """
 
     fences: list[Fence] = field(default_factory=list)
     unresolved: list[ObjectRef] = field(default_factory=list)
+    noting: Callable[[Fence, bool], None] = lambda _fence, _placed: None
+
+    def add(self, fence: Fence) -> None:
+        """Take in a fence that was placed."""
+        self.fences.append(fence)
+        self.noting(fence, True)
 
     def replace(self, old: Fence, new: Fence) -> None:
         """Put another state of a fence in its place."""
@@ -73,6 +80,7 @@ class Ledger:
     def forget(self, fence: Fence) -> None:
         """Take out a fence that is released."""
         self.fences.remove(fence)
+        self.noting(fence, False)
 
 
 class Fencer:
@@ -143,7 +151,7 @@ class Fencer:
         return None
 
     def _keep(self, fence: Fence) -> Fence:
-        self._ledger.fences.append(fence)
+        self._ledger.add(fence)
         # NB: the check before the send may be older than a pause of this process; a late fence goes back.
         self._keeper.must_hold(0.0)
         return fence

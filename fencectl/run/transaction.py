@@ -40,6 +40,7 @@ from fencectl.run.nodes import NodeRoller
 from fencectl.run.stage import Result, RunPayload, Stage
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, read
 from fencectl.run.suspending import Suspender, ToSuspend
+from fencectl.run.timeline import Timeline
 from fencectl.run.unwind import unwind
 
 __all__ = ["Deploy", "Result", "RunPayload", "Stage"]
@@ -57,7 +58,8 @@ class Deploy:
         self._plan = plan
         self._own = own
         self._result = Result()
-        self._ledger = Ledger()
+        self._timeline = Timeline(stage.clock)
+        self._ledger = Ledger(noting=self._timeline.fence)
         self._keeper: Keeper | None = None
         self._lease_ref: LeaseRef | None = None
         self._seq = 0
@@ -68,6 +70,7 @@ class Deploy:
             holder=own.holder,
             begun_at=own.at,
             command=redact_command(plan.payload, stage.environ),
+            timeline=self._timeline,
         )
         self._lost: LeaseLostError | None = None
 
@@ -104,6 +107,7 @@ class Deploy:
         lease = self._keeper.lease
         self._result.token = self._keeper.transitions
         self._lease_ref = LeaseRef(*plan.lease, lease.ref.uid, plan.lease_duration_s, self._keeper.transitions)
+        self._timeline.begin(2, "lease")
         stage.tell(2, f"{lease.ref.display} taken, token {self._keeper.transitions}")
 
     # (3)
@@ -114,7 +118,11 @@ class Deploy:
         self._keeper.must_hold(WRITE_S)
         step = self._result.step if outcome is not None else None
         self._result.generation = self._story.write(
-            phase, token=self._keeper.transitions, outcome=outcome, step=step
+            phase,
+            token=self._keeper.transitions,
+            outcome=outcome,
+            step=step,
+            code=None if outcome is None else self._result.code,
         )
 
     # (4)
@@ -173,16 +181,19 @@ class Deploy:
         self._stage.tell(8, "the command runs")
         # NB: from here on nobody can say that the target is as it was: whatever ends it now is 18, not 10.
         self._result.applied = True
+        self._timeline.begin(8, "command")
         ended = self._stage.run_payload(
             self._plan.command, self._child_environ(), self._plan.timeout_s, self._must_stop
         )
         self._result.payload = ended
+        self._timeline.end(8, "command", "done" if ended.ok else "failed")
         if ended.ok:
             self._stage.tell(8, "the command has ended with 0")
             return
         self._result.codes.append(ExitCode.FAILED_NEW_STATE_LIVE)
         self._result.cause = f"the command ended with {ended.code}"
         self._result.reason = ended.why_stopped
+        self._timeline.fail(f"command: {ended.why_stopped or self._result.cause}")
         self._note_interrupt()
         if self._lost is not None:
             self._note(self._lost)
@@ -192,6 +203,7 @@ class Deploy:
     def _unwind(self) -> None:
         result, stage, keeper = self._result, self._stage, self._keeper
         self._begin(10)
+        self._timeline.begin(10, "release")
         result.unresolved = [ref.display for ref in self._ledger.unresolved]
         budget_s = UNWIND_AFTER_SIGNAL_S if stage.interrupted.is_set() else UNWIND_S
         end_s = stage.clock.monotonic_s() + budget_s
@@ -206,6 +218,8 @@ class Deploy:
         )
         if not result.unwound.clean or result.unresolved:
             result.codes.append(ExitCode.STILL_FENCED)
+        self._timeline.end(10, "release", "done" if result.unwound.clean else "failed")
+        self._timeline.stays(self._ledger.fences)
         self._write_outcome()
         if keeper is not None:
             self._end_lease(keeper, end_s=end_s)
@@ -370,6 +384,7 @@ class Deploy:
         result = self._result
         if isinstance(failure, LeaseLostError):
             self._lost = result.lost = failure
+        self._timeline.fail(failure.sentence if not failure.reason else f"{failure.sentence}: {failure.reason}")
         result.cause = result.cause or failure.sentence
         result.reason = result.reason or failure.reason
         result.hint = result.hint or failure.hint

@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from fencectl import __version__, cli, clihelp
+from fencectl.clitext import VERB_HELP
 from fencectl.core.verbs import VERBS as KNOWN_VERBS
 from tests.cli.conftest import Program
 
@@ -27,7 +28,7 @@ def flags_of(verb: str) -> set[str]:
 
 def test_verbs_of_the_program_are_the_verbs_that_hints_may_name() -> None:
     """The reports ask this list before they name a verb."""
-    assert set(VERBS) == KNOWN_VERBS == set(clihelp.VERB_HELP)
+    assert set(VERBS) == KNOWN_VERBS == set(VERB_HELP)
 
 
 @pytest.mark.parametrize("verb", VERBS)

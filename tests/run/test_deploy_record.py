@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fencectl.run.deploy_record import KEPT, DeployRecord
+from fencectl.run.timeline import Timeline
 from tests.support.deploying import RECORD, Scene
 
 
@@ -55,7 +56,12 @@ def test_record_is_written_by_its_own_book_only() -> None:
     assert (first["token"], second["token"]) == (1, 2)
     assert (
         DeployRecord(
-            scene.stage().book, scene.clock, holder="x", begun_at=scene.clock.wall(), command=""
+            scene.stage().book,
+            scene.clock,
+            holder="x",
+            begun_at=scene.clock.wall(),
+            command="",
+            timeline=Timeline(scene.clock),
         ).last_token()
         == 2
     )

@@ -1,0 +1,137 @@
+"""Past deploys as text and Markdown: widths, names, hostile text, what has not ended."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fencectl.core.history import Past, read_history
+from fencectl.report.history import Source, as_markdown, as_markdown_story, as_story, as_table
+from fencectl.report.style import PLAIN, Style, cells
+
+RUN = "9be1c04477aa02d1-gh18093399201.1-j51234890117-20d7bb3f"
+SOURCE = Source(
+    "prod", "prod", "https://prod", "configmap/flux-system/x-record", datetime(2026, 11, 30, 3, 40, tzinfo=UTC)
+)
+HOSTILE = "x\x1b[2J\n::error::owned\r\u202e ```<b>|[l](http://x): ; # é"
+
+
+def at(text: str) -> str:
+    return f"2026-11-30T{text}Z"
+
+
+def span(step: int, what: str, began: str, ended: str | None = None, how: str | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"step": step, "what": what, "from": at(began)}
+    return found | ({"to": at(ended)} if ended else {}) | ({"how": how} if how else {})
+
+
+def deploy(**more: Any) -> Past:
+    value = {
+        "v": 1,
+        "holder": RUN,
+        "token": 119,
+        "phase": "ended",
+        "startedAt": at("02:50:05"),
+        "command": "make up",
+    }
+    (past,) = read_history({"record-43": json.dumps(value | more)}, lease_holder=RUN)
+    return past
+
+
+FAILED = deploy(
+    outcome="failed",
+    code=11,
+    endedAt=at("03:01:29"),
+    failure={"at": at("02:59:31"), "what": "command: the command ended with 3"},
+    timeline=[
+        span(2, "lease", "02:50:05"),
+        span(4, "kustomization/flux-system/flux-system", "02:50:07", how="kept"),
+        span(4, "kustomization/flux-system/apps", "02:50:08", "03:01:28", "released"),
+        span(6, "node/worker-2", "02:50:30", how="held"),
+        span(8, "command", "02:53:42", "02:59:31", "failed"),
+        span(10, "release", "02:59:33", "03:01:28", "done"),
+    ],
+)
+LONG = f"kustomization/{'n' * 60}/{'m' * 70}"
+
+
+def test_story_draws_each_span_where_it_was() -> None:
+    """What goes on after the deploy has an arrow and its reason; the lease ends with the deploy."""
+    assert as_story(FAILED, SOURCE) == [
+        "generation 43 on prod: failed, 1 kept (exit 11)",
+        "run 18093399201 attempt 1 job 51234890117, 02:50:05Z to 03:01:29Z (11m24s)",
+        "command  make up",
+        "                  02:50        02:52        02:55       02:58    03:01 UTC",
+        "  2  lease        ├──────────────────────────────────────────────────┤",
+        "  4  flux-system  ├──────────────────────────────────────────────────▶ kept",
+        "  4  apps         ├──────────────────────────────────────────────────┤",
+        "  6  worker-2       ├────────────────────────────────────────────────▶ held",
+        "  8  command                      ├─────────────────────────✗ failed",
+        " 10  release                                                ├────────┤",
+        "first failure  02:59:31Z command: the command ended with 3",
+    ]
+
+
+def test_deploy_that_holds_its_lease_goes_on() -> None:
+    """The record alone cannot tell a running deploy from a killed one, and names who can."""
+    lines = as_story(deploy(phase="deploying", timeline=[span(2, "lease", "02:50:05")]), SOURCE)
+    assert lines[0] == "generation 43 on prod: deploying"
+    assert "▶" in lines[4]
+    assert "`fencectl fences` says which" in " ".join(lines[-2:])
+
+
+def test_table_has_a_row_each_newest_first() -> None:
+    """Unreadable ones included."""
+    rows = as_table([FAILED, Past(42, problem="it is not a JSON object")], SOURCE, left_out=2)
+    assert rows == [
+        " GEN  OUTCOME         STARTED               TOOK    REVISION  RUN",
+        "  43  failed, 1 kept  02:50:05Z      49m55s  11m24s  9be1c044  18093399201.1",
+        "  42  unreadable      ?                  ?  -       -         ?",
+        "      ! it is not a JSON object",
+        "2 older not shown",
+    ]
+    assert as_table([], SOURCE) == ["no deploy of prod is recorded (configmap/flux-system/x-record)"]
+
+
+@pytest.mark.parametrize(
+    "style", [PLAIN, Style(unicode=False), Style(colour=True)], ids=["plain", "ascii", "colour"]
+)
+def test_hostile_text_has_no_effect(style: Style) -> None:
+    """Names, commands, outcomes and holders come off the cluster."""
+    odd = deploy(
+        holder=HOSTILE, outcome=HOSTILE, command=HOSTILE, endedAt=at("03:00:00"),
+        failure={"at": None, "what": HOSTILE},
+        timeline=[span(4, HOSTILE, "02:50:07", how=HOSTILE), span(4, LONG, "02:50:07")],
+    )  # fmt: skip
+    lines = [*as_table([odd], SOURCE, style=style), *as_story(odd, SOURCE, style=style)]
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", "".join(lines))
+    assert not re.search(r"[\x00-\x1f\x7f\u202e]", bare)
+    markdown = as_markdown([odd], SOURCE) + as_markdown_story(odd, SOURCE)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", markdown)
+    assert "\n::error" not in markdown
+    assert "<b>" not in re.sub(r"`+[^`]*<b>[^`]*`+|^x.*$", "", markdown, flags=re.MULTILINE)
+
+
+def test_line_of_the_chart_is_one_task_whatever_its_name() -> None:
+    """A colon, a comma or a newline in a name would be read as another field or another task."""
+    odd = deploy(outcome="failed", endedAt=at("03:00:00"), timeline=[span(4, HOSTILE, "02:50:07", "02:51:00")])
+    chart = as_markdown_story(odd, SOURCE).split("```mermaid\n")[1].split("```")[0].splitlines()
+    assert chart[-2:] == [
+        "  section 4",
+        "  x 2J error owned   b l (http //x) :done, 2026-11-30 02:50:07, 2026-11-30 02:51:00",
+    ]
+
+
+def test_no_name_is_cut_and_no_bar_is_wider_than_the_screen() -> None:
+    """A name without room has a line of its own."""
+    long = deploy(
+        outcome="deployed", endedAt=at("02:50:06"),
+        timeline=[span(4, LONG, "02:50:05", "02:50:06"), span(4, LONG[:-1] + "x", "02:50:05")],
+    )  # fmt: skip
+    lines = as_story(long, SOURCE)
+    assert any("m" * 70 in line for line in lines)
+    assert all(cells(line) <= 80 for line in lines if "m" * 20 not in line)
