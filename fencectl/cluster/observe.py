@@ -20,7 +20,7 @@ from fencectl.cluster.discovery import WITH_SUSPEND, discover_flux
 from fencectl.cluster.kinds import CONFIGMAPS, LEASES, NAMESPACES, NODES, LeaseName, ListedKind, record_of
 from fencectl.cluster.pages import METADATA_ONLY, Listed, ListQuery, read_list, ref_of
 from fencectl.cluster.ports import Getter
-from fencectl.cluster.read import UNDECODABLE, Asked, ReadFailedError, Reads, path_part, utc_now
+from fencectl.cluster.read import UNDECODABLE, ReadFailedError, Reads, utc_now
 from fencectl.cluster.structs import Item, PageDecoder
 from fencectl.cluster.workers import Workers
 from fencectl.core.errors import NotReadableError
@@ -317,9 +317,7 @@ class _Look:
     # Single objects
 
     def _by_name(self, kind: ListedKind, namespace: str | None, name: str) -> list[Seen]:
-        scope = f"/namespaces/{path_part(namespace)}" if namespace else ""
-        asked = Asked("get", kind.resource, namespace)
-        obj = self.reads.object_or_none(f"{kind.root}{scope}/{kind.plural}/{path_part(name)}", asked=asked)
+        obj = self.reads.named(kind, namespace, name)
         if obj is None:
             return []
         uid = dig(obj, "metadata", "uid")

@@ -16,6 +16,7 @@ from msgspec import Struct
 from fencectl.cluster.answer import Answer, read_refusal
 from fencectl.cluster.clock import Clock
 from fencectl.cluster.failures import Kind, Unauthorised, Unreachable
+from fencectl.cluster.kinds import ListedKind
 from fencectl.cluster.ports import Getter
 from fencectl.cluster.structs import BadPageError, decode_object
 from fencectl.core.errors import NotReadableError
@@ -152,6 +153,12 @@ class Reads:
         if not isinstance(dig(obj, "metadata", "name"), str):
             raise ReadFailedError(UNDECODABLE)
         return obj
+
+    def named(self, kind: ListedKind, namespace: str | None, name: str) -> dict[str, Any] | None:
+        """Read one object of a kind by name; None where there is none."""
+        scope = f"/namespaces/{path_part(namespace)}" if namespace else ""
+        path = f"{kind.root}{scope}/{kind.plural}/{path_part(name)}"
+        return self.object_or_none(path, asked=Asked("get", kind.resource, namespace))
 
     def _why_not_read(self, failed: NotReadableError) -> str:
         if isinstance(failed, Unauthorised):

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from fencectl.cluster.clock import SystemClock
-from fencectl.cluster.kinds import CONFIGMAPS, LEASES, record_of
+from fencectl.cluster.kinds import CONFIGMAPS, LEASES, ListedKind, record_of
+from fencectl.cluster.read import ReadFailedError, Reads
 from fencectl.commands.common import NOTHING, resolve
 from fencectl.commands.options import Output
 from fencectl.commands.options_acting import HistoryOptions
 from fencectl.commands.output import style_of, write
 from fencectl.commands.reading import subjects
-from fencectl.core.errors import ExitCode, UsageError
+from fencectl.core.errors import ExitCode, NotReadableError, UsageError
 from fencectl.core.history import Past, read_history
 from fencectl.core.profiles import ProfileName
-from fencectl.core.record_write import data_of
-from fencectl.core.refs import ObjectRef, dig, text_or_none
+from fencectl.core.refs import dig, text_or_none
 from fencectl.report.escape import log_safe
 from fencectl.report.history import Source, as_data, as_markdown, as_markdown_story, as_story, as_table, document
 from fencectl.report.machine import encode_json, encode_yaml
-from fencectl.run.ports import Door
-from fencectl.run.record import REQUEST_S, RecordBook
-from fencectl.run.story import read
 
 SHOWN = 20
+REQUEST_S = 10.0
 
 
 def run(options: HistoryOptions) -> ExitCode:
@@ -40,15 +40,19 @@ def run(options: HistoryOptions) -> ExitCode:
     connection, clock = subject.connection, SystemClock()
     label = target.print_context or connection.context_flag or connection.server
     timeout_s = options.common.request_timeout_s or REQUEST_S
-    namespace, name = record_of(target.profile.lease)
-    ref = ObjectRef(CONFIGMAPS.api_version, CONFIGMAPS.kind, CONFIGMAPS.plural, namespace, name, "")
-    with subject.opened(clock) as door:
-        record = RecordBook(door, clock, ref, "history", label, timeout_s).read()
-        deploys = read_history(data_of(record.seen))
+    lease = target.profile.lease
+    with subject.opened(clock) as getter:
+        reads = Reads(getter, clock=clock, deadline_s=timeout_s)
+        record = _read(reads, CONFIGMAPS, record_of(lease), label)
+        data = record.get("data") if record is not None else None
+        data = data if isinstance(data, Mapping) else {}
+        deploys = read_history(data)
         if any(past.problem is None and past.outcome is None for past in deploys):
-            holder = _lease_holder(door, target.profile.lease)
-            deploys = read_history(data_of(record.seen), lease_holder=holder)
-    source = Source(label, connection.context_flag, connection.server, ref.display, record.at)
+            now = _read(reads, LEASES, lease, label)
+            deploys = read_history(data, lease_holder=text_or_none(dig(now, "spec", "holderIdentity")))
+    at = reads.server_clock.latest or clock.wall()
+    name = "configmap/" + "/".join(record_of(lease))
+    source = Source(label, connection.context_flag, connection.server, name, at)
     if generation is not None:
         _show_one(_chosen(deploys, generation, label), source, options)
     else:
@@ -84,10 +88,15 @@ def _chosen(deploys: tuple[Past, ...], generation: int, label: str) -> Past:
     )
 
 
-def _lease_holder(door: Door, lease: tuple[str, str]) -> str | None:
-    """Who holds the lease now; None where it is free or there is none."""
-    seen = read(door, ObjectRef(LEASES.api_version, LEASES.kind, LEASES.plural, *lease, ""))
-    return None if seen is None else text_or_none(dig(seen.raw, "spec", "holderIdentity"))
+def _read(reads: Reads, kind: ListedKind, name: tuple[str, str], label: str) -> Mapping[str, Any] | None:
+    """One object, None where there is none; raises NotReadableError, which names the right that is missing."""
+    try:
+        return reads.named(kind, *name)
+    except ReadFailedError as failed:
+        what = f"{kind.kind.lower()}/{'/'.join(name)}"
+        raise failed.total or NotReadableError(
+            f"{what} could not be read on {label}", reason=failed.why
+        ) from failed
 
 
 def _show_all(deploys: tuple[Past, ...], source: Source, options: HistoryOptions) -> None:

@@ -176,7 +176,9 @@ class Deploy:
         self._write_record("deploying")
         if self._plan.apply is not None:
             steps = self._stop_if_asked, self._must_stop
+            self._timeline.begin(8, "apply")
             hand_over(self._stage, self._result, self._held(), self._plan.apply, *steps, self._plan.timeout_s)
+            self._timeline.end(8, "apply", "failed" if self._result.codes else "done")
             return
         self._stage.tell(8, "the command runs")
         # NB: from here on nobody can say that the target is as it was: whatever ends it now is 18, not 10.
