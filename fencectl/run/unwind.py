@@ -104,9 +104,8 @@ def unwind(
 
 def _kept_beneath(ledger: Ledger) -> dict[ObjectRef, ObjectRef]:
     """By each fence that is not kept and applies a kept one, itself or through others: that kept one."""
-    by_name = {
-        (fence.seen.ref.namespace, fence.seen.ref.name): fence for fence in ledger.fences if _applies(fence)
-    }
+    appliers = [fence for fence in ledger.fences if fence.seen.ref.kind == "Kustomization"]
+    by_name = {(fence.seen.ref.namespace, fence.seen.ref.name): fence for fence in appliers}
     beneath: dict[ObjectRef, ObjectRef] = {}
     for kept in (fence for fence in ledger.fences if fence.journal.phase is Phase.KEPT):
         passed = {kept.seen.ref}
@@ -117,10 +116,6 @@ def _kept_beneath(ledger: Ledger) -> dict[ObjectRef, ObjectRef]:
                 beneath[above.seen.ref] = kept.seen.ref
             above = by_name.get(applier_of(above.seen.raw) or ("", ""))
     return beneath
-
-
-def _applies(fence: Fence) -> bool:
-    return fence.seen.ref.kind == "Kustomization"
 
 
 def _release(

@@ -201,8 +201,10 @@ def test_every_combination_of_facts_has_the_verdict_that_the_rules_say(pulse: st
         (
             HolderEvidence(process=fact(State.ENDED), job=JOBS["running"]),
             "settling",
-            "its process is gone from its own machine, and its heartbeat stands still, "
-            "but its last write may still land; ask again in 24s",
+            (
+                "its process is gone from its own machine, and its heartbeat stands still, "
+                "but its last write may still land; ask again in 24s"
+            ),
         ),
         (HolderEvidence(job=JOBS["running"]), "settling", "its job has not ended"),
         (HolderEvidence(), "settling", "GitHub was not asked, and a still heartbeat is no proof"),
