@@ -27,11 +27,15 @@ from fencectl.commands.signals import Signals
 from fencectl.core.deploy import DeployPlan, HeldError, only_live, why_not
 from fencectl.core.errors import ExitCode, NotReadableError, UsageError
 from fencectl.core.journal import Journal, Phase
+from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of, read_around
 from fencectl.core.profiles import ProfileName
-from fencectl.core.refs import ObjectRef
+from fencectl.core.refs import ObjectRef, dig
+from fencectl.run.leasing import LeaseAt, LeaseBusyError
+from fencectl.run.nesting import believe
 from fencectl.run.payload import Ended, Payload
 from fencectl.run.ports import SystemThreads
 from fencectl.run.record import RecordBook
+from fencectl.run.story import read
 from fencectl.run.targets import find_nodes, find_suspensions
 from fencectl.run.transaction import Deploy, Stage
 
@@ -48,6 +52,7 @@ def run(options: DeployOptions) -> ExitCode:
     effective = resolve(options.common)
     target = effective.one_target("deploy")
     _check(options, target)
+    told = read_around(os.environ)
     (subject,) = subjects(effective)
     clock = SystemClock()
     label = target.print_context or subject.connection.context_name
@@ -59,7 +64,7 @@ def run(options: DeployOptions) -> ExitCode:
         show = Show(options.output, options.common.color, clock, label)
         _warn_of_a_parent(show)
         after.enter_context(_background(signals, show))
-        return _Verb(options, target, subject, door, keeper_door, signals, show).run(after)
+        return _Verb(options, target, subject, door, keeper_door, signals, show, told).run(after)
 
 
 def _check(options: DeployOptions, target: TargetSettings) -> None:
@@ -74,11 +79,6 @@ def _check(options: DeployOptions, target: TargetSettings) -> None:
         _lease_name(options.lease)
     if not SHORTEST_LEASE_S <= _lease_duration_s(options, target) <= LONGEST_LEASE_S:
         raise UsageError(f"`--lease-duration` must be {SHORTEST_LEASE_S}s to {LONGEST_LEASE_S}s", hint=NOTHING)
-    if os.environ.get("FENCECTL_HOLDER"):
-        raise UsageError(
-            "this is the command of another deploy already: a deploy inside of a deploy would wait for itself",
-            hint=f"run the inner command directly. {NOTHING}",
-        )
 
 
 def _warn_of_a_parent(show: Show) -> None:
@@ -128,6 +128,7 @@ class _Verb:
         keeper_door: Transport,
         signals: Signals,
         show: Show,
+        told: Around | None,
     ) -> None:
         self._options = options
         self._target = target
@@ -136,39 +137,89 @@ class _Verb:
         self._keeper_door = keeper_door
         self._signals = signals
         self._show = show
+        self._told = told
+        self._around: Around | None = None
         self._clock = SystemClock()
+        self._wait_until_s = self._clock.monotonic_s() + (options.wait_timeout_s or TIMEOUT_S)
 
     def run(self, after: ExitStack) -> ExitCode:
+        self._around = self._run_around()
         own = self._own_journal()
-        look = self._may_begin()  # (1)
-        if isinstance(look, ExitCode):
-            return look
-        plan = self._plan(own)
-        if self._options.dry_run:
-            self._show.plan(plan)
-            return ExitCode.OK
-        if self._signals.code is not None:
-            self._show.warn("interrupted: nothing was changed")
-            return self._signals.code
-        # NB: of the connection that takes the lease: read again, a kubeconfig may lead to another cluster by now.
-        path = after.enter_context(written(kubeconfig_of(self._subject.connection)))
-        begun_at = self._clock.wall()
-        stage = Stage(
+        path: Path | None = None
+        while True:
+            look = self._may_begin()  # (1)
+            if isinstance(look, ExitCode):
+                return look
+            plan = self._plan(own)
+            if self._options.dry_run:
+                self._show.plan(plan, around=None if self._around is None else self._around.holder)
+                return ExitCode.OK
+            if self._signals.code is not None:
+                self._show.warn("interrupted: nothing was changed")
+                return self._signals.code
+            # NB: of the connection that takes the lease: read again, a kubeconfig may lead elsewhere.
+            path = path or after.enter_context(written(kubeconfig_of(self._subject.connection)))
+            begun_at = self._clock.wall()
+            try:
+                result = Deploy(self._stage(plan, path), plan, own, self._around).run()
+            except LeaseBusyError as busy:
+                if not self._may_wait():
+                    return self._lost_the_race(busy)
+                continue
+            if result.held is not None and only_live(result.held) and self._may_wait():
+                continue
+            self._show.result(plan, result, begun_at)
+            return result.code
+
+    def _may_wait(self) -> bool:
+        is_in_time = self._clock.monotonic_s() < self._wait_until_s
+        return self._options.wait_for_fences and is_in_time and self._signals.code is None
+
+    def _lost_the_race(self, busy: LeaseBusyError) -> ExitCode:
+        """Somebody else has taken the lease since it was seen free: show what they hold by now."""
+        look = self._look()
+        code = why_not(look.report, look.runs.observation, self._target.profile)
+        if code is None:
+            raise busy
+        self._show.held(look.report, code)
+        return code
+
+    def _run_around(self) -> Around | None:
+        """
+        The run of whose command this deploy is a part, on this very target and under this very lease.
+
+        Raises NotBelievedError where that run does not hold its lease any more.
+        """
+        told = self._told
+        if told is None or told.lease != self._lease:
+            return None
+        if told.server not in (None, self._subject.connection.server):
+            # NB: another target, unless the same one is reached in another way: nobody else bears that identity.
+            seen = read(self._door, LeaseAt(*told.lease).ref)
+            if seen is None or dig(seen.raw, "spec", "holderIdentity") != told.holder:
+                return None
+        believe(self._door, self._clock, told)
+        return told
+
+    @property
+    def _lease(self) -> tuple[str, str]:
+        return _lease_name(self._options.lease) if self._options.lease else self._target.profile.lease
+
+    def _stage(self, plan: DeployPlan, path: Path) -> Stage:
+        environ = dict(os.environ) | {"KUBECONFIG": str(path), SERVER_VARIABLE: self._subject.connection.server}
+        return Stage(
             door=self._door,
             keeper_door=self._keeper_door,
             clock=self._clock,
             threads=SystemThreads(),
             book=self._book(plan.lease),
-            environ=dict(os.environ) | {"KUBECONFIG": str(path)},
+            environ=environ,
             interrupted=self._signals.stop,
             interrupt_code=lambda: self._signals.code,
             read_again=self._read_again,
             tell=self._show.tell,
             run_payload=self._run_payload,
         )
-        result = Deploy(stage, plan, own).run()
-        self._show.result(plan, result, begun_at)
-        return result.code
 
     def _run_payload(
         self,
@@ -189,7 +240,7 @@ class _Verb:
 
     def _may_begin(self) -> Look | ExitCode:
         """Look, and wait if that was asked for; the exit code where the deploy is refused."""
-        end_s = self._clock.monotonic_s() + (self._options.wait_timeout_s or TIMEOUT_S)
+        within = self._around.holder if self._around is not None else None
         told: set[str] = set()
         while True:
             look = self._look()
@@ -199,11 +250,12 @@ class _Verb:
                     f"not deployed to {look.report.label}: {missing.what} could not be read",
                     reason=f"{missing.why}. A fence may be hidden; nothing was changed",
                 )
-            code = why_not(look.report, look.runs.observation, self._target.profile)
+            code = why_not(look.report, look.runs.observation, self._target.profile, within=within)
             if code is None:
                 return look
-            waits = self._options.wait_for_fences and only_live(look.report)
-            if not waits or self._clock.monotonic_s() >= end_s:
+            # NB: whoever waits in a deploy's own command for the end of that deploy waits for ever.
+            for_itself = self._told is not None and any(b.key == self._told.holder for b in look.report.blocks)
+            if for_itself or not only_live(look.report) or not self._may_wait():
                 self._show.held(look.report, code)
                 return code
             holders = {block.holder.identity for block in look.report.blocks}
@@ -231,15 +283,17 @@ class _Verb:
         names = [_suspend_name(text) for text in options.suspend]
         names = names or [(one.kind, one.namespace, one.name) for one in settings.suspend or ()]
         kinds = self._flux_kinds() if names else ()
-        suspensions = find_suspensions(self._door, names, kinds, own)
+        suspensions = find_suspensions(self._door, names, kinds, own, around=self._around)
         node_command = shlex.split(options.node_command) if options.node_command else settings.nodes.command or ()
-        nodes = find_nodes(self._door, self._node_names(), own)
+        is_rolled = bool(node_command)
+        nodes = find_nodes(self._door, self._node_names(), own, around=self._around, is_rolled=is_rolled)
         return DeployPlan(
-            lease=_lease_name(options.lease) if options.lease else self._target.profile.lease,
+            lease=self._lease,
             command=options.command,
             suspend=suspensions.objects,
             added=suspensions.added,
-            nodes=nodes,
+            nodes=nodes.objects,
+            covered=(*suspensions.covered, *nodes.covered),
             node_command=tuple(node_command),
             max_unavailable=options.max_unavailable or settings.nodes.max_unavailable or 1,
             lease_duration_s=int(_lease_duration_s(options, self._target)),
@@ -272,7 +326,7 @@ class _Verb:
         from fencectl.evidence.checked_self import describe_checked_self
         from fencectl.evidence.machine import Machine
 
-        now = self._clock.wall()
+        now, around = self._clock.wall(), self._around
         own = describe_checked_self(os.environ, Machine(), command=sys.argv, at=now)
         for warning in own.warnings:
             self._show.warn(warning)
@@ -289,6 +343,8 @@ class _Verb:
             job_verified=own.job_verified,
             runner=own.runner,
             details=own.details,
+            within=around.holder if around is not None else None,
+            extra=extra_of(around) if around is not None else {},
         )
 
 

@@ -15,6 +15,7 @@ from fencectl.commands.options import Color, Output
 from fencectl.commands.output import style_of, write
 from fencectl.core.deploy import DeployPlan
 from fencectl.core.errors import ExitCode
+from fencectl.core.identity import parse_holder
 from fencectl.core.report import FenceReport
 from fencectl.core.times import age_text, second_time
 from fencectl.core.verbs import VERBS
@@ -70,9 +71,16 @@ class Show:
         """Something to look at, not blocking."""
         self._say(f"{self._err.look} {shown(text)}")
 
-    def plan(self, plan: DeployPlan) -> None:
-        """What a dry run would do, in order."""
-        lines = [f"would deploy to {self._label}", f"   2  take lease/{'/'.join(plan.lease)}"]
+    def plan(self, plan: DeployPlan, *, around: str | None = None) -> None:
+        """What a dry run would do, in order. `around`: the run of whose command it is a part."""
+        lease = f"lease/{'/'.join(plan.lease)}"
+        lines = [
+            f"would deploy to {self._label}",
+            f"   2  take {lease}"
+            if around is None
+            else f"   2  under {lease} of {visible(parse_holder(around).title)}, which runs this",
+        ]
+        lines += [f"      {visible(ref.display)} is fenced by that run already" for ref in plan.covered]
         for ref, _ in plan.suspend:
             added = " (it applies one of the others)" if ref in plan.added else ""
             lines.append(f"   4  suspend {visible(ref.display)}{added}")
@@ -132,6 +140,10 @@ class Show:
         self._github(code, [shown(line) for line in lines])
 
     def _good(self, result: Result, took: str) -> list[str]:
+        if result.within is not None:
+            around = visible(parse_holder(result.within).title)
+            what = f"deployed to {self._label} in {took}, inside of {around}"
+            return [f"{self._err.good} {what}: its own fences are released"]
         what = f"deployed generation {result.generation} to {self._label} in {took}"
         return [f"{self._err.good} {what}: nothing is fenced"]
 
@@ -149,7 +161,8 @@ class Show:
         if result.applied:
             lines.append("now     the command has run: the new state may be live")
         if not left:
-            lines.append("now     nothing is fenced")
+            whose = "nothing is fenced" if result.within is None else "nothing of this run is fenced any more"
+            lines.append(f"now     {whose}")
         if result.hint:
             lines.append(f"hint: {shown(result.hint)}")
         return [*lines, *left]
@@ -189,7 +202,7 @@ class Show:
             "left": [one.fence.seen.ref.display for one in unwound.left] if unwound else [],
             "waiting": [fence.seen.ref.display for fence in unwound.waiting] if unwound else [],
             "unresolved": result.unresolved,
-        }
+        } | ({} if result.within is None else {"within": result.within})
 
     def _github(self, code: ExitCode, lines: Sequence[str]) -> None:
         """In GitHub Actions: an output, a summary, and an annotation where it failed."""

@@ -26,7 +26,8 @@ class DeployPlan:
     One deploy on one target.
 
     `suspend`: objects with their ranks, outermost ancestor first. `nodes`: nodes to fence. `command`: the payload,
-    or `apply`: the objects that are it. Times in seconds; `drain_timeout_s` None: from the objects.
+    or `apply`: the objects that are it. `covered`: what a run around this one has fenced already. Times in
+    seconds; `drain_timeout_s` None: from the objects.
     """
 
     lease: tuple[str, str]
@@ -40,6 +41,7 @@ class DeployPlan:
     node_timeout_s: float = 1800.0
     drain_timeout_s: float | None = None
     added: tuple[ObjectRef, ...] = field(default=())
+    covered: tuple[ObjectRef, ...] = ()
     apply: ApplyPlan | None = None
 
     @property
@@ -57,10 +59,18 @@ class HeldError(FencectlError):
         self.exit_code = code
 
 
-def why_not(report: FenceReport, observation: Observation, profile: Profile) -> ExitCode | None:
-    """Why a deploy may not begin over this report; None where nothing is held."""
-    codes = [_code_of(block, report, observation, profile) for block in report.blocks]
-    codes += [ExitCode.HELD_PERSON_NEEDED for _ in (*report.unowned, *report.holds)]
+def why_not(
+    report: FenceReport, observation: Observation, profile: Profile, *, within: str | None = None
+) -> ExitCode | None:
+    """
+    Why a deploy may not begin over this report; None where nothing is held.
+
+    `within`: the run that it is a part of, whose own fences are no obstacle; nor does a hold stop it.
+    """
+    blocks = [block for block in report.blocks if within is None or block.key != within]
+    codes = [_code_of(block, report, observation, profile) for block in blocks]
+    holds = report.holds if within is None else ()
+    codes += [ExitCode.HELD_PERSON_NEEDED for _ in (*report.unowned, *holds)]
     return worst(codes) if codes else None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.patches import ABSENT, GuardedPatch, Op, annotation, drop, guard, put, put_annotations, seal
 from fencectl.core.placements import CannotPlace, Placed
-from fencectl.core.profiles import JOURNAL, LEASE_LABEL
+from fencectl.core.profiles import JOURNAL, LEASE_LABEL, NESTED
 from fencectl.core.refs import Seen, annotations_of, dig, labels_of
 from fencectl.core.times import micro_time
 
@@ -85,21 +85,13 @@ def acquire_lease(seen: Seen, terms: LeaseTerms) -> Placed | CannotPlace:
 
 
 def renew_lease(seen: Seen, *, holder: str, transitions: int, at: datetime) -> GuardedPatch:
-    """
-    Renew a lease that is held: guard uid, holder and token, so that a lost lease is never revived.
-
-    And guard the heartbeat that `seen` shows: the API server may carry a renewal out long after its sender has
-    given it up and renewed again. Without this guard such a late copy would set the heartbeat back, and a living
-    holder would look like one that stands still.
-    """
-    renewed = dig(seen.raw, "spec", "renewTime")
+    """Renew a lease that is held: guard uid, holder and token, so that a lost lease is never revived."""
     return seal(
         seen.ref,
         [
             guard(HOLDER_FIELD, holder),
             guard(TRANSITIONS, transitions),
-            guard(RENEWED, ABSENT if renewed is None else renewed),
-            put(RENEWED, micro_time(at), present=renewed is not None),
+            put(RENEWED, micro_time(at), present=dig(seen.raw, "spec", "renewTime") is not None),
         ],
     )
 
@@ -170,8 +162,7 @@ def free_own_lease(taken: Seen, *, holder: str, transitions: int) -> GuardedPatc
     NB: without a guard on renewTime: a renewal of our own may still be in flight, and must not wedge the release.
     """
     changes = [put(HOLDER_FIELD, "", present=True), put("/spec/leaseDurationSeconds", 1, present=True)]
-    if JOURNAL in annotations_of(taken.raw):
-        changes.append(drop(annotation(JOURNAL)))
+    changes += [drop(annotation(key)) for key in (JOURNAL, NESTED) if key in annotations_of(taken.raw)]
     return seal(taken.ref, [guard(HOLDER_FIELD, holder), guard(TRANSITIONS, transitions), *changes])
 
 

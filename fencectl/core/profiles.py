@@ -14,6 +14,7 @@ import msgspec
 LEASE_LABEL = "fencectl.dev/fence"
 HOLDER = "fencectl.dev/holder"
 JOURNAL = "fencectl.dev/journal"
+NESTED = "fencectl.dev/nested"
 FIELD_MANAGER = "fencectl"
 
 RECONCILE = "kustomize.toolkit.fluxcd.io/reconcile"

@@ -16,7 +16,7 @@ import msgspec
 
 from fencectl.core.journal import Journal
 from fencectl.core.patches import ABSENT, GuardedPatch, Op, annotation, drop, guard, put, seal
-from fencectl.core.profiles import DISABLED, HOLDER, JOURNAL, RECONCILE, REQUESTED_AT, SUSPENDED_BY
+from fencectl.core.profiles import DISABLED, HOLDER, JOURNAL, NESTED, RECONCILE, REQUESTED_AT, SUSPENDED_BY
 from fencectl.core.refs import Seen, annotations_of, dig
 
 SUSPEND = "/spec/suspend"
@@ -132,8 +132,7 @@ def lift_lease(seen: Seen) -> Lifted:
         put("/spec/holderIdentity", "", present=True),
         put("/spec/leaseDurationSeconds", 1, present=spec.get("leaseDurationSeconds") is not None),
     ]
-    if JOURNAL in annotations_of(seen.raw):
-        changes.append(drop(annotation(JOURNAL)))
+    changes += [drop(annotation(key)) for key in (JOURNAL, NESTED) if key in annotations_of(seen.raw)]
     patch = seal(
         seen.ref,
         [

@@ -66,12 +66,11 @@ def select(report: FenceReport, *, holder: str | None, fences: Sequence[str]) ->
     block = _block(report, holder, named)
     if block is None:
         return None
-    live = block.judgement.verdict is Verdict.LIVE
-    if live or block.judgement.fresh:
+    if block.judgement.verdict is Verdict.LIVE or block.judgement.fresh:
         raise HeldLiveError(
-            f"nothing is printed: {block.title} {'is' if live else 'may be'} live",
+            f"nothing is printed: {block.title} is live",
             reason=block.judgement.because,
-            hint="it releases its fences when it ends" if live else None,
+            hint="it releases its fences when it ends",
         )
     if block.judgement.verdict is Verdict.UNKNOWN and holder is None:
         raise PersonNeededError(

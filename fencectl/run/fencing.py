@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from fencectl.cluster.clock import Clock
 from fencectl.cluster.write import send
 from fencectl.core.answers import Applied, Refused, Unknown, Why, explain_refusal
-from fencectl.core.errors import ExitCode, FencectlError
-from fencectl.core.journal import Journal
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
+from fencectl.core.journal import Journal, Phase
 from fencectl.core.marks import read_mark
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.placements import CannotPlace, Placed
-from fencectl.core.refs import ObjectRef, Seen
+from fencectl.core.refs import ObjectRef, Raw, Seen, dig
 from fencectl.core.report import FenceKind
 from fencectl.run.keeper import Keeper, LeaseLostError
 from fencectl.run.ports import Door
-from fencectl.run.story import PAUSE_S, WRITE_S, read
+from fencectl.run.story import PAUSE_S, WRITE_S, StoppedError, read
 
 # A node's resourceVersion is moved by its kubelet all the time, so a claim may need several fresh reads.
 FRESH_READS = 20
@@ -60,14 +60,12 @@ class Ledger:
     """
     What this run has fenced, in the order in which it did.
 
-    `unresolved`: objects of which nobody knows whether they were fenced. `late`: those whose fence landed when the
-    lease was lost already: it is taken back, whoever holds the lease by then. `noting`: told of each fence that is
+    `unresolved`: objects of which nobody knows whether they were fenced. `noting`: told of each fence that is
     placed (True) or released (False).
     """
 
     fences: list[Fence] = field(default_factory=list)
     unresolved: list[ObjectRef] = field(default_factory=list)
-    late: list[ObjectRef] = field(default_factory=list)
     noting: Callable[[Fence, bool], None] = lambda _fence, _placed: None
 
     def add(self, fence: Fence) -> None:
@@ -155,11 +153,7 @@ class Fencer:
     def _keep(self, fence: Fence) -> Fence:
         self._ledger.add(fence)
         # NB: the check before the send may be older than a pause of this process; a late fence goes back.
-        try:
-            self._keeper.must_hold(0.0)
-        except LeaseLostError:
-            self._ledger.late.append(fence.seen.ref)
-            raise
+        self._keeper.must_hold(0.0)
         return fence
 
     def change(self, fence: Fence, patch: GuardedPatch, journal: Journal) -> Fence:
@@ -194,3 +188,26 @@ class Fencer:
                     raise NotFencedError(
                         f"the fence on {fence.seen.ref.display} was changed by somebody else: {why}"
                     )
+
+
+def changed_fence(door: Door, ledger: Ledger) -> str | None:
+    """Name the first own fence that vanished or was changed by somebody else."""
+    for fence in list(ledger.fences):
+        try:
+            seen = read(door, fence.seen.ref)
+        except (NotReadableError, StoppedError):
+            # NB: the keeper judges whether the server is away; a missed look is no change.
+            return None
+        mark = read_mark(seen) if seen is not None else None
+        if seen is None or mark is None:
+            return f"the fence on {fence.seen.ref.display} was lifted by somebody else"
+        if mark.holder_text != fence.journal.holder or not _still_fenced(fence, seen.raw):
+            return f"the fence on {fence.seen.ref.display} was changed by somebody else"
+    return None
+
+
+def _still_fenced(fence: Fence, raw: Raw) -> bool:
+    if fence.journal.phase is Phase.VERIFIED:
+        return True
+    path = ("spec", "suspend") if fence.kind is FenceKind.SUSPENSION else ("spec", "unschedulable")
+    return dig(raw, *path) is True

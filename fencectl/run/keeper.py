@@ -20,18 +20,14 @@ from fencectl.cluster.clock import Clock
 from fencectl.cluster.write import send
 from fencectl.core.answers import Applied, Refused, Unknown, Why
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
-from fencectl.core.heartbeat import HELD_FOR
 from fencectl.core.lease import renew_lease
 from fencectl.core.refs import Raw, Seen, dig
 from fencectl.run.ports import Door, Thread, Threads
-from fencectl.run.servertime import DatedDoor, ServerTime
 
 # A renewal every third of the duration leaves one spare before loss at two thirds. After a failure it is tried
 # again every second: what is left of the duration is short.
 RENEWALS_PER_DURATION = 3
 RETRY_S = 1.0
-# A renewal that meets an earlier one of our own is sent again at once, with that one's time as its guard.
-OWN_COPIES = 3
 
 
 class Loss(StrEnum):
@@ -53,7 +49,7 @@ class LeaseLostError(FencectlError):
 
 
 @dataclass(slots=True)
-class _Acknowledged:
+class Acknowledged:
     """When the last renewal that the server acknowledged was sent, on both clocks."""
 
     boot_s: float
@@ -65,7 +61,7 @@ class Keeper:
     Holds a lease that was just taken.
 
     `lease` as the server answered it, `sent_s`/`sent_at`: when that request was sent. `door`: a connection of its
-    own, so that bulk traffic never delays a renewal. `server_time`: what is known of the server's clock already.
+    own, so that bulk traffic never delays a renewal.
     """
 
     def __init__(
@@ -78,18 +74,15 @@ class Keeper:
         duration_s: int,
         sent_s: float,
         sent_at: datetime,
-        server_time: ServerTime | None = None,
     ) -> None:
         self.holder = holder
         self.duration_s = duration_s
         self.lease = lease
-        self._seen = lease
-        self._server_time = server_time or ServerTime(clock)
-        self._door = DatedDoor(door, self._server_time)
+        self._door = door
         self._clock = clock
         self._transitions = int(dig(lease.raw, "spec", "leaseTransitions") or 0)
         self._lock = threading.Lock()
-        self._acknowledged = _Acknowledged(sent_s, sent_at)
+        self._acknowledged = Acknowledged(sent_s, sent_at)
         self._stolen: str | None = None
         self._expired = False
         self._trouble: tuple[Loss, str] | None = None
@@ -144,7 +137,7 @@ class Keeper:
         raise LeaseLostError(loss, reason=why)
 
     def _loss_after_s(self) -> float:
-        return self.duration_s * HELD_FOR
+        return self.duration_s * 2 / 3
 
     def _deadline_s(self) -> float:
         return self.duration_s / RENEWALS_PER_DURATION
@@ -158,31 +151,17 @@ class Keeper:
 
     def renew(self) -> bool:
         """Renew once; whether the server acknowledged it. Nothing is sent once the lease is lost."""
-        for _ in range(OWN_COPIES):
-            if self.held_for_s() == 0:
-                return False
-            guarded = self._seen
-            if self._renew_once():
-                return True
-            if self._seen is guarded or self._stop.is_set():
-                return False
-        return False
-
-    def _renew_once(self) -> bool:
-        """Send one renewal; where it fails although the lease is ours, `_seen` is the lease as it is now."""
+        if self.held_for_s() == 0:
+            return False
         sent_s, sent_at = self._clock.monotonic_s(), self._clock.wall()
-        # NB: the heartbeat is written by the server's clock, by which others measure its age; how long the lease
-        # lasts is measured by our own clocks alone.
-        at = self._server_time.now()
-        patch = renew_lease(self._seen, holder=self.holder, transitions=self._transitions, at=at)
+        patch = renew_lease(self.lease, holder=self.holder, transitions=self._transitions, at=sent_at)
         # NB: shorter than the pause between renewals, or one that hangs would cost the next one too.
         answer = send(self._door, patch, deadline_s=self._deadline_s() * 0.8)
         match answer:
-            case Applied(raw):
+            case Applied():
                 with self._lock:
-                    self._acknowledged = _Acknowledged(sent_s, sent_at)
+                    self._acknowledged = Acknowledged(sent_s, sent_at)
                     self._trouble = None
-                self._seen = Seen(self.lease.ref, raw)
                 return True
             case Refused(Why.GUARD | Why.GONE, _, detail):
                 self._look(detail)
@@ -198,23 +177,23 @@ class Keeper:
                 self._in_trouble(Loss.UNREACHABLE, f"nobody answers: {detail}")
         return False
 
-    def _look(self, detail: str) -> None:
+    def _look(self, detail: str) -> bool:
         """Read the lease after a refused renewal: somebody else's is final, our own is tried again."""
         try:
             found = self._door.get(self.lease.ref.path, deadline_s=self._deadline_s() / 2)
         except NotReadableError as failure:
             self._in_trouble(Loss.UNREACHABLE, failure.reason or failure.sentence)
-            return
+            return False
         if found.status == 404:
             self._is_stolen("the lease was deleted")
-            return
+            return False
         if not found.ok:
             self._in_trouble(Loss.NOT_RENEWED, f"the lease cannot be read ({found.status})")
-            return
+            return False
         raw: Raw = json.loads(found.body)
-        self._judge(raw, detail)
+        return self._judge(raw, detail)
 
-    def _judge(self, raw: Raw, detail: str) -> None:
+    def _judge(self, raw: Raw, detail: str) -> bool:
         holder, transitions = dig(raw, "spec", "holderIdentity"), dig(raw, "spec", "leaseTransitions")
         if dig(raw, "metadata", "uid") != self.lease.ref.uid:
             self._is_stolen("the lease was deleted and made anew")
@@ -222,10 +201,12 @@ class Keeper:
             whom = f"`{holder}`" if holder else "nobody"
             self._is_stolen(f"{whom} holds it now (token {self._transitions} → {_number(transitions)})")
         else:
-            self._in_trouble(Loss.NOT_RENEWED, f"the renewal did not pass although the lease is ours: {detail}")
-            if dig(raw, "spec", "renewTime") != dig(self._seen.raw, "spec", "renewTime"):
-                # NB: an earlier renewal of ours was carried out and its answer lost; its time is guarded next.
-                self._seen = Seen(self.lease.ref, raw)
+            return self._is_ours(raw, detail)
+        return False
+
+    def _is_ours(self, raw: Raw, detail: str) -> bool:
+        self._in_trouble(Loss.NOT_RENEWED, f"the renewal did not pass although the lease is ours: {detail}")
+        return False
 
     def _is_stolen(self, how: str) -> None:
         with self._lock:

@@ -1,20 +1,20 @@
-"""Take a free lease, and adopt it where the answer was lost: nobody else writes our identity."""
+"""Take a free lease, adopt it where the answer was lost (nobody else writes our identity), and free it again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import Enum
 
 from fencectl.cluster.clock import Clock
 from fencectl.cluster.write import create, send
 from fencectl.core.answers import Answer, Applied, Refused, Unknown, Why
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.identity import parse_holder
-from fencectl.core.lease import LeaseTerms, acquire_lease, new_lease
+from fencectl.core.lease import LeaseTerms, acquire_lease, free_own_lease, new_lease
 from fencectl.core.placements import CannotPlace
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.run.keeper import Keeper
 from fencectl.run.ports import Door, Threads
-from fencectl.run.servertime import DatedDoor, ServerTime
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, read
 
 
@@ -52,14 +52,12 @@ def take_lease(
     door: Door, keeper_door: Door, clock: Clock, threads: Threads, at: LeaseAt, terms: LeaseTerms
 ) -> Keeper:
     """
-    Take the lease and start its keeper; its times are written by the server's clock, whatever `terms.at` says.
+    Take the lease and start its keeper.
 
     Raises LeaseBusyError where somebody else has it, NotReadableError where it was certainly not taken (nobody
     answers, or a right is missing), LeaseUnresolvedError where nobody can say.
     """
     asked = False
-    server_time = ServerTime(clock)
-    door = DatedDoor(door, server_time)
     sent_s, sent_at = clock.monotonic_s(), clock.wall()
     for _ in range(TRIES):
         if not asked:
@@ -67,8 +65,7 @@ def take_lease(
             sent_s, sent_at = clock.monotonic_s(), clock.wall()
         found: Seen | None = None
         try:
-            seen = read(door, at.ref)
-            answer = _ask(door, at, replace(terms, at=server_time.now()), seen)
+            answer = _ask(door, at, terms, read(door, at.ref))
             asked = asked or isinstance(answer, Unknown)
             now = None if isinstance(answer, Applied) else read(door, at.ref)
         except (NotReadableError, StoppedError):
@@ -100,7 +97,6 @@ def take_lease(
                 duration_s=terms.duration_s,
                 sent_s=sent_s,
                 sent_at=sent_at,
-                server_time=server_time,
             )
             keeper.start(threads)
             return keeper
@@ -112,6 +108,41 @@ def take_lease(
             hint="`fencectl fences` shows it as soon as it answers",
         )
     raise NotReadableError(f"{name} could not be taken", reason="the API server gives no answer")
+
+
+class Freed(Enum):
+    """
+    What came of freeing the own lease.
+
+    `IN_OTHER_HANDS`: it was somebody else's before. `NOT_OURS`: nobody can say whether we have freed it, and it is
+    the next deploy's by now, or whoever took it before that.
+    """
+
+    FREE = "free"
+    IN_OTHER_HANDS = "in other hands"
+    NOT_OURS = "not ours"
+    STILL_OURS = "still ours"
+
+
+def free_lease(door: Door, clock: Clock, keeper: Keeper, seen: Seen, *, end_s: float) -> Freed:
+    """Free the own lease, as it was `seen`: at least some tries, and until `end_s` where nobody answers."""
+    tries, unanswered = 0, False
+    while tries < TRIES or clock.monotonic_s() < end_s:
+        tries += 1
+        patch = free_own_lease(seen, holder=keeper.holder, transitions=keeper.transitions)
+        answer = send(door, patch, deadline_s=WRITE_S)
+        if isinstance(answer, Applied):
+            return Freed.FREE
+        unanswered = unanswered or isinstance(answer, Unknown)
+        try:
+            now = read(door, keeper.lease.ref)
+        except (NotReadableError, StoppedError):
+            clock.wait(None, PAUSE_S)
+            continue
+        if now is None or dig(now.raw, "spec", "holderIdentity") != keeper.holder:
+            return Freed.NOT_OURS if unanswered else Freed.IN_OTHER_HANDS
+        seen = now
+    return Freed.STILL_OURS
 
 
 def _ask(door: Door, at: LeaseAt, terms: LeaseTerms, seen: Seen | None) -> Answer:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fencectl.cluster.clock import Clock
 from fencectl.core.refs import ObjectRef
 from fencectl.run.nodes_reads import Steps
-from fencectl.run.payload import GRACE_S, Ended, Payload
+from fencectl.run.payload import Ended, Payload
 
 NODE_VARIABLE = "FENCECTL_NODE"
 
@@ -48,8 +48,8 @@ class NodeCommand(Payload):
     def begin_end(self) -> None:
         """Ask it to end, so that several can use the same grace."""
         if not self._has_ended and self._end_by_s is None:
-            self._end_by_s = self._clock.monotonic_s() + GRACE_S
+            self._end_by_s = self._clock.monotonic_s() + self.grace_s
             self._signal(signal.SIGTERM)
 
     def _grace_s(self) -> float:
-        return GRACE_S if self._end_by_s is None else max(0.0, self._end_by_s - self._clock.monotonic_s())
+        return self.grace_s if self._end_by_s is None else max(0.0, self._end_by_s - self._clock.monotonic_s())

@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from fencectl.cluster.clock import Clock
+from fencectl.core.nesting import depth
 from fencectl.run import payload_stub
 
 GRACE_S = 2.0
+"""Between TERM and KILL; a command inside of a nested run gets less, or that run itself is killed meanwhile."""
 POLL_S = 0.1
 
 
@@ -52,6 +54,7 @@ class Payload:
         stdout: TextIO | None = None,
     ) -> None:
         self._clock = clock
+        self.grace_s = GRACE_S / (1 + depth(environ))
         self._process = subprocess.Popen(
             # NB: isolated: what lies in the current folder, or in PYTHONPATH, is the command's, not the stub's.
             [sys.executable, "-I", "-S", payload_stub.__file__, str(os.getpid()), *command],
@@ -86,10 +89,10 @@ class Payload:
                 return Ended(code)
             self._clock.wait(None, POLL_S)
 
-    def stop(self, *, grace_s: float = GRACE_S) -> int:
+    def stop(self, *, grace_s: float | None = None) -> int:
         """End the whole group: TERM, a grace, KILL. Returns the exit code of its leader."""
         self._signal(signal.SIGTERM)
-        end_s = self._clock.monotonic_s() + grace_s
+        end_s = self._clock.monotonic_s() + (self.grace_s if grace_s is None else grace_s)
         while self._group_lives() and self._clock.monotonic_s() < end_s:
             self._poll()
             self._clock.wait(None, POLL_S)

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from fencectl.cluster.clock import Clock
 from fencectl.core.errors import ExitCode, worst
+from fencectl.core.report import FenceReport
 from fencectl.core.rollout import Follows
 from fencectl.run.handing_over import Handed
 from fencectl.run.keeper import LeaseLostError
@@ -54,7 +55,8 @@ class Result:
     """
     What came of a deploy.
 
-    `step`: the last one that began. `codes`: every reason for an exit code; the worst decides.
+    `within`: the run of whose command it was a part. `held`: what was found to be held under the lease. `step`:
+    the last one that began. `codes`: every reason for an exit code; the worst decides.
     """
 
     generation: int | None = None
@@ -72,6 +74,12 @@ class Result:
     lease_kept: bool = False
     lost: LeaseLostError | None = None
     ended_at: datetime | None = None
+    held: FenceReport | None = None
+    within: str | None = None
+
+    def outcome(self, *, interrupted: bool) -> str:
+        """The outcome in one word, for the record."""
+        return "deployed" if not self.codes else "interrupted" if interrupted else "failed"
 
     @property
     def code(self) -> ExitCode:

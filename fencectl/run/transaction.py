@@ -18,30 +18,36 @@ Whatever happens in between, step 10 follows; what it cannot release is named, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from fencectl.cluster.write import send
-from fencectl.core.answers import Applied, Unknown
-from fencectl.core.deploy import DeployPlan
-from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
-from fencectl.core.journal import Journal, LeaseRef, Phase
-from fencectl.core.lease import LeaseTerms, free_own_lease
-from fencectl.core.marks import read_mark
-from fencectl.core.refs import dig
+from fencectl.core.deploy import DeployPlan, HeldError
+from fencectl.core.errors import ExitCode, FencectlError
+from fencectl.core.identity import parse_holder
+from fencectl.core.journal import Journal, LeaseRef
+from fencectl.core.lease import LeaseTerms
+from fencectl.core.nesting import Around, handed_on
+from fencectl.core.refs import Seen, dig
 from fencectl.core.report import FenceKind
 from fencectl.evidence.redact import redact_command
 from fencectl.run.deploy_record import DeployRecord
-from fencectl.run.fencing import Fence, Fencer, Ledger, UnresolvedError
+from fencectl.run.fencing import Fence, Fencer, Ledger, UnresolvedError, changed_fence
 from fencectl.run.handing_over import code_of, hand_over
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
-from fencectl.run.leasing import LeaseAt, take_lease
+from fencectl.run.leasing import Freed, LeaseAt, free_lease, take_lease
+from fencectl.run.nesting import (
+    NOTHING_INSIDE,
+    WHAT_IS_INSIDE,
+    announce_inside,
+    borrow,
+    find_inside,
+    release_all,
+)
 from fencectl.run.nodes import NodeRoller
 from fencectl.run.stage import Result, RunPayload, Stage
-from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, read
+from fencectl.run.story import WRITE_S, StoppedError, read
 from fencectl.run.suspending import Suspender, ToSuspend
 from fencectl.run.timeline import Timeline
-from fencectl.run.unwind import unwind
+from fencectl.run.unwind import Unwound
 
 __all__ = ["Deploy", "Result", "RunPayload", "Stage"]
 
@@ -51,12 +57,18 @@ UNWIND_S = 60.0
 
 
 class Deploy:
-    """One deploy on one target, from step 2 on."""
+    """
+    One deploy on one target, from step 2 on.
 
-    def __init__(self, stage: Stage, plan: DeployPlan, own: Journal) -> None:
+    `around`: the run of whose command it is a part. It takes no lease then and writes no record; its fences go
+    into that run's chain.
+    """
+
+    def __init__(self, stage: Stage, plan: DeployPlan, own: Journal, around: Around | None = None) -> None:
         self._stage = stage
         self._plan = plan
         self._own = own
+        self._around = around
         self._result = Result()
         self._timeline = Timeline(stage.clock)
         self._ledger = Ledger(noting=self._timeline.fence)
@@ -73,13 +85,16 @@ class Deploy:
             timeline=self._timeline,
         )
         self._lost: LeaseLostError | None = None
+        self._freed_as: Seen | None = None
 
     def run(self) -> Result:
         """Do all of it; raises only where nothing was changed at all (the lease was not taken)."""
         self._take_lease()  # (2)
         try:
             self._stop_if_asked()
-            self._stage.read_again(self._own.holder)  # (2)
+            if self._around is None:
+                # NB: inside of another run the first look was under the lease already.
+                self._stage.read_again(self._own.holder)  # (2)
             self._stop_if_asked()
             self._begin(3)
             self._write_record("placing")  # (3)
@@ -101,19 +116,32 @@ class Deploy:
     def _take_lease(self) -> None:
         stage, plan = self._stage, self._plan
         self._begin(2)
+        if self._around is not None:
+            self._keeper = borrow(stage.door, stage.keeper_door, stage.clock, stage.threads, self._around)
+            self._remember_lease(self._keeper)
+            self._result.within = self._around.holder
+            whose = parse_holder(self._around.holder).title
+            stage.tell(2, f"inside of {whose}, under {self._keeper.lease.ref.display}")
+            return
         terms = LeaseTerms(self._own.holder, plan.lease_duration_s, stage.clock.wall(), self._own)
         at = LeaseAt(*plan.lease, last_token=self._story.last_token())
         self._keeper = take_lease(stage.door, stage.keeper_door, stage.clock, stage.threads, at, terms)
-        lease = self._keeper.lease
-        self._result.token = self._keeper.transitions
-        self._lease_ref = LeaseRef(*plan.lease, lease.ref.uid, plan.lease_duration_s, self._keeper.transitions)
+        self._remember_lease(self._keeper)
         self._timeline.begin(2, "lease")
-        stage.tell(2, f"{lease.ref.display} taken, token {self._keeper.transitions}")
+        stage.tell(2, f"{self._keeper.lease.ref.display} taken, token {self._keeper.transitions}")
+
+    def _remember_lease(self, keeper: Keeper) -> None:
+        self._result.token = keeper.transitions
+        self._lease_ref = LeaseRef(*self._plan.lease, keeper.lease.ref.uid, keeper.duration_s, keeper.transitions)
 
     # (3)
 
     def _write_record(self, phase: str, *, outcome: str | None = None) -> None:
         if self._keeper is None:
+            return
+        if self._around is not None:
+            if phase == "placing" and (self._plan.suspend or self._plan.nodes):
+                announce_inside(self._stage.door, self._stage.clock, self._keeper, self._around)
             return
         self._keeper.must_hold(WRITE_S)
         step = self._result.step if outcome is not None else None
@@ -209,15 +237,7 @@ class Deploy:
         result.unresolved = [ref.display for ref in self._ledger.unresolved]
         budget_s = UNWIND_AFTER_SIGNAL_S if stage.interrupted.is_set() else UNWIND_S
         end_s = stage.clock.monotonic_s() + budget_s
-        result.unwound = unwind(
-            stage.door,
-            stage.clock,
-            stage.threads,
-            self._ledger,
-            budget_s=budget_s,
-            tell=lambda text: stage.tell(10, text),
-            may_release=self._may_release,
-        )
+        result.unwound = self._release_all(end_s)
         if not result.unwound.clean or result.unresolved:
             result.codes.append(ExitCode.STILL_FENCED)
         self._timeline.end(10, "release", "done" if result.unwound.clean else "failed")
@@ -227,16 +247,28 @@ class Deploy:
             self._end_lease(keeper, end_s=end_s)
         result.ended_at = stage.clock.wall()
 
+    def _release_all(self, end_s: float) -> Unwound:
+        """Release what runs inside of this one have left, then its own fences; the ranks see to that order."""
+        result, plan, inside = self._result, self._plan, NOTHING_INSIDE
+        # NB: only a command can have had a run inside; without any there is nothing to look for.
+        ran = (plan.command and result.applied) or (plan.node_command and result.step >= 6)
+        if self._keeper is not None and ran:
+            lease, holder = self._keeper.lease.ref, self._own.holder
+            inside = find_inside(self._stage.door, self._stage.clock, lease, holder, end_s=end_s)
+        self._freed_as = inside.lease
+        result.unresolved += [WHAT_IS_INSIDE] if inside.unread is not None else []
+        is_stolen = self._lost is not None and self._lost.loss is Loss.STOLEN
+        return release_all(self._stage, self._ledger, inside, is_stolen, self._may_release, end_s=end_s)
+
     def _may_release(self, fence: Fence) -> str | None:
         """
         Why a fence must stay, or None.
 
-        A suspension goes only under a lease that is ours: held, or lost and read again; or where it landed only
-        after the loss. Raises where it cannot be read. NB: that no renewal was acknowledged does not say that
-        nobody else has taken it.
+        A suspension goes only under a lease that is ours: held, or lost and read again. Raises where it cannot be
+        read. NB: that no renewal was acknowledged does not say that nobody else has taken it.
         """
         keeper = self._keeper
-        if keeper is None or fence.kind is not FenceKind.SUSPENSION or fence.seen.ref in self._ledger.late:
+        if keeper is None or fence.kind is not FenceKind.SUSPENSION:
             return None
         lost = self._lost
         if lost is None:
@@ -245,7 +277,8 @@ class Deploy:
             except LeaseLostError as now_lost:
                 self._note(now_lost)
                 lost = now_lost
-        if lost is not None and lost.loss is not Loss.STOLEN:
+        if self._around is not None if lost is None else lost.loss is not Loss.STOLEN:
+            # NB: inside of another run nobody renews for us, so what is known of the lease may be a while old.
             lost = self._stolen(keeper)
         return None if lost is None else f"the lease is in somebody else's hands: {lost.reason}"
 
@@ -265,13 +298,7 @@ class Deploy:
         if self._result.generation is None:
             # NB: refused under the lease, before anything was recorded: no deploy of this target began.
             return
-        outcome = (
-            "deployed"
-            if not self._result.codes
-            else "interrupted"
-            if self._stage.interrupted.is_set()
-            else "failed"
-        )
+        outcome = self._result.outcome(interrupted=self._stage.interrupted.is_set())
         try:
             self._write_record("ended", outcome=outcome)
         except LeaseLostError:
@@ -284,31 +311,20 @@ class Deploy:
     def _end_lease(self, keeper: Keeper, *, end_s: float) -> None:
         result, stage = self._result, self._stage
         keeper.stop()
+        if self._around is not None:
+            return
         if result.unwound is None or not result.unwound.clean or result.unresolved:
             # NB: a lease that somebody has taken is his, not one that we have left.
             result.lease_kept = self._lost is None or self._lost.loss is not Loss.STOLEN
             return
-        patch = free_own_lease(keeper.lease, holder=keeper.holder, transitions=keeper.transitions)
-        tries, unanswered = 0, False
-        while tries < TRIES or stage.clock.monotonic_s() < end_s:
-            tries += 1
-            answer = send(stage.door, patch, deadline_s=WRITE_S)
-            if isinstance(answer, Applied):
+        match free_lease(stage.door, stage.clock, keeper, self._freed_as or keeper.lease, end_s=end_s):
+            case Freed.FREE:
                 stage.tell(10, f"freed {keeper.lease.ref.display}")
-                return
-            unanswered = unanswered or isinstance(answer, Unknown)
-            try:
-                now = read(stage.door, keeper.lease.ref)
-            except (NotReadableError, StoppedError):
-                stage.clock.wait(None, PAUSE_S)
-                continue
-            if now is None or dig(now.raw, "spec", "holderIdentity") != keeper.holder:
-                if not unanswered:
-                    # NB: otherwise it may have been freed by us, and be the next deploy's by now.
-                    self._stolen(keeper)
-                return
-        result.lease_kept = True
-        result.codes.append(ExitCode.STILL_FENCED)
+            case Freed.IN_OTHER_HANDS:
+                self._stolen(keeper)
+            case Freed.STILL_OURS:
+                result.lease_kept = True
+                result.codes.append(ExitCode.STILL_FENCED)
 
     # What all steps share
 
@@ -328,21 +344,19 @@ class Deploy:
         return replace(
             self._own,
             seq=self._seq,
-            rank=rank,
+            rank=rank + (self._around.rank if self._around is not None else 0),
             at=self._stage.clock.wall(),
             lease=self._lease_ref,
             details=None,
-            reason=f"deploy {self._result.generation}",
+            reason=f"deploy {self._result.generation}" if self._around is None else "a deploy inside of another",
             source=None,
         )
 
     def _child_environ(self) -> dict[str, str]:
-        namespace, name = self._plan.lease
-        return dict(self._stage.environ) | {
-            "FENCECTL_HOLDER": self._own.holder,
-            "FENCECTL_TOKEN": str(self._result.token),
-            "FENCECTL_LEASE": f"{namespace}/{name}",
-        }
+        lease = Around(self._own.holder, self._result.token or 0, self._plan.lease)
+        return handed_on(
+            self._stage.environ, lease if self._around is None else self._around.deeper(self._own.holder)
+        )
 
     def _must_stop(self) -> str | None:
         """Why the work must end now, or None. Asked often; the cluster is read at most once a heartbeat."""
@@ -355,25 +369,10 @@ class Deploy:
             self._lost = lost
             return f"{lost.sentence}: {lost.reason}"
         now_s = self._stage.clock.monotonic_s()
-        if now_s - self._checked_s < self._plan.lease_duration_s / 3:
+        if now_s - self._checked_s < keeper.duration_s / 3:
             return None
         self._checked_s = now_s
-        return self._changed_fence()
-
-    def _changed_fence(self) -> str | None:
-        """Name the first own fence that vanished or was changed by somebody else."""
-        for fence in list(self._ledger.fences):
-            try:
-                seen = read(self._stage.door, fence.seen.ref)
-            except (NotReadableError, StoppedError):
-                # NB: the keeper judges whether the server is away; a missed look is no change.
-                return None
-            mark = read_mark(seen) if seen is not None else None
-            if seen is None or mark is None:
-                return f"the fence on {fence.seen.ref.display} was lifted by somebody else"
-            if mark.holder_text != fence.journal.holder or not _still_fenced(fence, seen.raw):
-                return f"the fence on {fence.seen.ref.display} was changed by somebody else"
-        return None
+        return changed_fence(self._stage.door, self._ledger)
 
     def _stop_if_asked(self) -> None:
         why = self._must_stop()
@@ -388,6 +387,8 @@ class Deploy:
         if isinstance(failure, LeaseLostError):
             self._lost = result.lost = failure
         self._timeline.fail(failure.sentence if not failure.reason else f"{failure.sentence}: {failure.reason}")
+        if isinstance(failure, HeldError):
+            result.held = failure.report
         result.cause = result.cause or failure.sentence
         result.reason = result.reason or failure.reason
         result.hint = result.hint or failure.hint
@@ -408,10 +409,3 @@ class Deploy:
             return False
         self._result.codes.append(ExitCode.FAILED_NEW_STATE_LIVE if self._result.applied else code)
         return True
-
-
-def _still_fenced(fence: Fence, raw: Mapping[str, object]) -> bool:
-    if fence.journal.phase is Phase.VERIFIED:
-        return True
-    path = ("spec", "suspend") if fence.kind is FenceKind.SUSPENSION else ("spec", "unschedulable")
-    return dig(raw, *path) is True

@@ -17,7 +17,8 @@ from tests.support.deploys import LEASE_PATH, Child, DeployScene
 SEEN = (
     "kubectl config current-context > context; env | grep ^FENCECTL_ > env; stat -c %a $KUBECONFIG > mode;"
     " kubectl get kustomizations -n flux-system -o json > flux; kubectl get nodes -o json > nodes;"
-    " kubectl get lease -n flux-system -o json > lease"
+    " kubectl get lease -n flux-system -o json > lease;"
+    " kubectl config view -o jsonpath='{.clusters[0].cluster.server}' > server"
 )
 
 
@@ -48,6 +49,7 @@ def test_command_runs_inside_all_fences_and_everything_is_given_back(scene: Depl
         f"FENCECTL_HOLDER={holder}",
         "FENCECTL_TOKEN=1",
         "FENCECTL_LEASE=flux-system/fencectl-deploy",
+        f"FENCECTL_SERVER={(scene.folder / 'server').read_text()}",
     }
     assert (scene.folder / "mode").read_text() == "600\n"
     scene.assert_free()

@@ -140,8 +140,8 @@ def test_wrong_options_are_2_and_ask_nobody(scene: DeployScene, arguments: tuple
     assert scene.cluster.sandbox.requests.all() == []
 
 
-def test_deploy_inside_of_a_deploy_is_refused(scene: DeployScene) -> None:
-    """It would wait for itself."""
+def test_half_of_what_a_deploy_hands_to_its_command_is_refused(scene: DeployScene) -> None:
+    """Nobody can say under whose lease it would run."""
     done = scene.run("deploy", "--", "true", module="fencectl", env={"FENCECTL_HOLDER": "x"})
     assert done.code == 2, done.text
     assert scene.cluster.sandbox.requests.all() == []

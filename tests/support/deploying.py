@@ -180,7 +180,7 @@ class Scene:
         suspensions = find_suspensions(
             quiet, [("kustomization", "flux-system", "apps")], [KUSTOMIZATION], self.own()
         )
-        nodes = find_nodes(quiet, ["n1", "n2"], self.own())
+        nodes = find_nodes(quiet, ["n1", "n2"], self.own()).objects
         return DeployPlan(
             lease=LEASE,
             command=("upgrade",),
