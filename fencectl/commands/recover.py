@@ -24,11 +24,12 @@ from fencectl.core.errors import (
     worst,
 )
 from fencectl.core.found import Found
+from fencectl.core.heartbeat import WINDOW_S
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.marks_reader import Vouched
 from fencectl.core.outcome import Outcome
 from fencectl.core.profiles import ProfileName
-from fencectl.core.recovery import WINDOW_S, RecoveryPlan, Wanted, leases_to_watch, plan_recovery
+from fencectl.core.recovery import RecoveryPlan, Wanted, leases_to_watch, plan_recovery
 from fencectl.core.report import FenceReport
 from fencectl.core.selection import HeldLiveError
 from fencectl.report.hints import vouch_hint

@@ -56,10 +56,11 @@ class Judgement(msgspec.Struct, frozen=True):
     """
     A verdict with the fact that decided it.
 
-    `because` is a sentence without a full stop. `fresh`: the heartbeat is younger than its duration, so no
-    command may be printed whatever else is known. `only_heartbeat`: everything else says dead, and only a
-    heartbeat that is fresh or tells no usable time keeps it from being so; watching it decides. `check`: the
-    command that a person can run to see for themselves, always with the attempt.
+    `because` is a sentence without a full stop. `fresh`: the heartbeat is younger than its duration, or everything
+    says dead and a last write of the dead may still land: no command may be printed yet. `only_heartbeat`:
+    everything else says dead, and only a heartbeat that is fresh, may be followed by a write, or tells no usable
+    time keeps it from being so; watching it decides. `check`: the command that a person can run to see for
+    themselves, always with the attempt.
     """
 
     verdict: Verdict

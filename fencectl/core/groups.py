@@ -22,7 +22,7 @@ from fencectl.core.identity import Holder, parse_holder
 from fencectl.core.journal import Journal, parse_journal
 from fencectl.core.observation import Observation
 from fencectl.core.plan import position
-from fencectl.core.profiles import Profile
+from fencectl.core.profiles import Profile, ProfileName
 from fencectl.core.refs import dig
 from fencectl.core.report import FenceKind
 from fencectl.core.verdict import HolderFacts, judge
@@ -168,6 +168,7 @@ def judge_group(group: Group, judging: Judging) -> Judgement:
             unchanged_for_s=_watched(beating, judging),
             succession_proven=proven,
             check=check,
+            settles=_settles(judging),
         )
     )
     if succession is not None and succession.fresh:
@@ -198,8 +199,14 @@ def _judge(group: Group, recoverer: Holder, judging: Judging) -> Judgement:
             judging.observation.observed_at,
             evidence=judging.evidence.get(recoverer.identity, NOT_ASKED),
             unchanged_for_s=_watched(lease, judging),
+            settles=_settles(judging),
         )
     )
+
+
+def _settles(judging: Judging) -> bool:
+    # NB: of another tool's runs nobody knows for how long they go on writing; its own rules say what is enough.
+    return judging.profile.name is ProfileName.FENCECTL
 
 
 def _renewed(found: Found) -> float:

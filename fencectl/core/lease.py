@@ -85,13 +85,21 @@ def acquire_lease(seen: Seen, terms: LeaseTerms) -> Placed | CannotPlace:
 
 
 def renew_lease(seen: Seen, *, holder: str, transitions: int, at: datetime) -> GuardedPatch:
-    """Renew a lease that is held: guard uid, holder and token, so that a lost lease is never revived."""
+    """
+    Renew a lease that is held: guard uid, holder and token, so that a lost lease is never revived.
+
+    And guard the heartbeat that `seen` shows: the API server may carry a renewal out long after its sender has
+    given it up and renewed again. Without this guard such a late copy would set the heartbeat back, and a living
+    holder would look like one that stands still.
+    """
+    renewed = dig(seen.raw, "spec", "renewTime")
     return seal(
         seen.ref,
         [
             guard(HOLDER_FIELD, holder),
             guard(TRANSITIONS, transitions),
-            put(RENEWED, micro_time(at), present=dig(seen.raw, "spec", "renewTime") is not None),
+            guard(RENEWED, ABSENT if renewed is None else renewed),
+            put(RENEWED, micro_time(at), present=renewed is not None),
         ],
     )
 

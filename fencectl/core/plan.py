@@ -9,7 +9,8 @@ for each other; a refusal stops the next rank. A kept suspension stops nothing b
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -19,6 +20,7 @@ from fencectl.core.report import FenceKind, NoRelease, Refusal
 Key = tuple[str, str]
 """Namespace and name of a Kustomization."""
 Excluded = Mapping[Key, Sequence[Found]]
+Ranked = TypeVar("Ranked")
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -59,6 +61,16 @@ def own_key(found: Found) -> Key | None:
     """A Kustomization as the labels of what it applies name it; None for everything else."""
     ref = found.ref
     return (ref.namespace, ref.name) if ref.kind == "Kustomization" and ref.namespace is not None else None
+
+
+def keeping_order(fences: Iterable[Ranked], *, rank: Callable[[Ranked], int]) -> list[Ranked]:
+    """
+    The order in which suspensions are kept: outermost ancestor first.
+
+    Were a child kept first, and then something failed, the unwinding would release the parent, which would meet a
+    child that is excluded from it. The other way round only a parent is kept that need not be.
+    """
+    return sorted(fences, key=rank)
 
 
 def plan(fences: Sequence[Found], *, overall: Refusal | None, excluded: Excluded, first: int) -> tuple[Step, ...]:

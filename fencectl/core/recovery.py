@@ -20,9 +20,6 @@ from fencectl.core.refs import Seen, dig
 from fencectl.core.report import FenceEntry, FenceKind, FenceReport, HolderBlock
 from fencectl.core.selection import HeldLiveError, is_called
 
-WINDOW_S = 40.0
-"""At least so long is a lease watched: the API server may still execute a write of a dead client for 34 s."""
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:

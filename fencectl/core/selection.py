@@ -66,11 +66,12 @@ def select(report: FenceReport, *, holder: str | None, fences: Sequence[str]) ->
     block = _block(report, holder, named)
     if block is None:
         return None
-    if block.judgement.verdict is Verdict.LIVE or block.judgement.fresh:
+    live = block.judgement.verdict is Verdict.LIVE
+    if live or block.judgement.fresh:
         raise HeldLiveError(
-            f"nothing is printed: {block.title} is live",
+            f"nothing is printed: {block.title} {'is' if live else 'may be'} live",
             reason=block.judgement.because,
-            hint="it releases its fences when it ends",
+            hint="it releases its fences when it ends" if live else None,
         )
     if block.judgement.verdict is Verdict.UNKNOWN and holder is None:
         raise PersonNeededError(

@@ -3,7 +3,7 @@ The verdict on a holder: one pure function from facts to a judgement that names 
 
 In this order: a fresh heartbeat beats everything; whoever was seen alive lives; a proof of death on the machine or
 in the pod beats a job in progress; a job decides; what is left is unknown. Expiry alone is never proof of death: a
-paused process may wake up and write.
+paused process may wake up and write. Nor is a proof of death enough while a write of the dead may still land.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class HolderFacts:
     `heartbeat`: of the lease that it holds now; None where it holds none, then `no_heartbeat` says why ("the
     lease is free"). `unchanged_for_s`: for how long that lease was watched without a change. `succession_proven`:
     the lease was taken over to recover this very holder, by somebody who is proven dead in turn: then the missing
-    heartbeat takes nothing from the proof. `check`: how a person can look for themselves.
+    heartbeat takes nothing from the proof. `check`: how a person can look for themselves. `settles`: the lease is
+    one of ours, whose holder's last writes can be waited for.
     """
 
     holder: Holder
@@ -42,6 +43,7 @@ class HolderFacts:
     unchanged_for_s: float | None = None
     succession_proven: bool = False
     check: str | None = None
+    settles: bool = True
 
 
 def judge(facts: HolderFacts) -> Judgement:
@@ -51,16 +53,23 @@ def judge(facts: HolderFacts) -> Judgement:
         no_heartbeat=facts.no_heartbeat,
         now=facts.observed_at,
         unchanged_for_s=facts.unchanged_for_s,
+        settles=facts.settles,
     )
     verdict, strength, because = _decide(facts, reading)
     against = _first_against(facts.evidence) is not None
+    settling = reading.pulse is Pulse.SETTLING and verdict is Verdict.DEAD
+    if settling:
+        # NB: it is dead; but a command that is printed now could free the lease before its last write has landed.
+        verdict, strength = Verdict.UNKNOWN, None
+        because = f"{because}, but its last write may still land; ask again in {_wait(reading)}"
     return Judgement(
         verdict,
         strength,
         because,
         _evidence(facts, reading),
-        fresh=reading.pulse is Pulse.FRESH,
-        only_heartbeat=against and verdict is Verdict.UNKNOWN and reading.pulse in (Pulse.FRESH, Pulse.UNREADABLE),
+        fresh=settling or reading.pulse is Pulse.FRESH,
+        only_heartbeat=settling
+        or (against and verdict is Verdict.UNKNOWN and reading.pulse in (Pulse.FRESH, Pulse.UNREADABLE)),
         check=facts.check,
     )
 
@@ -71,8 +80,8 @@ def _decide(facts: HolderFacts, reading: Reading) -> tuple[Verdict, Strength | N
         against = _first_against(found)
         if against is None:
             return Verdict.LIVE, None, "its heartbeat is younger than the lease's duration"
-        wait = age_text((reading.runs_out_s or 0) + 1)
-        return Verdict.UNKNOWN, None, f"{against}, and yet its heartbeat is fresh; ask again in {wait}"
+        sentence = f"{against}, and yet its heartbeat is fresh; ask again in {_wait(reading)}"
+        return Verdict.UNKNOWN, None, sentence
     if found.process is not None and found.process.state is State.ALIVE:
         return Verdict.LIVE, None, "its process was seen alive"
     if found.pod is not None and found.pod.state is State.ALIVE:
@@ -94,6 +103,10 @@ def _decide(facts: HolderFacts, reading: Reading) -> tuple[Verdict, Strength | N
     return Verdict.UNKNOWN, None, _why_unknown(facts, reading)
 
 
+def _wait(reading: Reading) -> str:
+    return age_text((reading.still_in_s or 0) + 1)
+
+
 def _first_against(found: HolderEvidence) -> str | None:
     """The first fact that says dead, if any."""
     if found.process is not None and found.process.state is State.ENDED:
@@ -107,7 +120,7 @@ def _first_against(found: HolderEvidence) -> str | None:
 
 def _dead(facts: HolderFacts, reading: Reading, why: str) -> tuple[Verdict, Strength | None, str]:
     match reading.pulse:
-        case Pulse.STILL:
+        case Pulse.STILL | Pulse.SETTLING:
             return Verdict.DEAD, Strength.PROVEN, f"{why}, and its heartbeat stands still"
         case Pulse.NONE if facts.succession_proven:
             return Verdict.DEAD, Strength.PROVEN, f"{why}, and whoever took its lease to recover it is dead too"

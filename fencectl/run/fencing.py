@@ -60,12 +60,14 @@ class Ledger:
     """
     What this run has fenced, in the order in which it did.
 
-    `unresolved`: objects of which nobody knows whether they were fenced. `noting`: told of each fence that is
+    `unresolved`: objects of which nobody knows whether they were fenced. `late`: those whose fence landed when the
+    lease was lost already: it is taken back, whoever holds the lease by then. `noting`: told of each fence that is
     placed (True) or released (False).
     """
 
     fences: list[Fence] = field(default_factory=list)
     unresolved: list[ObjectRef] = field(default_factory=list)
+    late: list[ObjectRef] = field(default_factory=list)
     noting: Callable[[Fence, bool], None] = lambda _fence, _placed: None
 
     def add(self, fence: Fence) -> None:
@@ -153,7 +155,11 @@ class Fencer:
     def _keep(self, fence: Fence) -> Fence:
         self._ledger.add(fence)
         # NB: the check before the send may be older than a pause of this process; a late fence goes back.
-        self._keeper.must_hold(0.0)
+        try:
+            self._keeper.must_hold(0.0)
+        except LeaseLostError:
+            self._ledger.late.append(fence.seen.ref)
+            raise
         return fence
 
     def change(self, fence: Fence, patch: GuardedPatch, journal: Journal) -> Fence:

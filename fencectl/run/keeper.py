@@ -20,14 +20,18 @@ from fencectl.cluster.clock import Clock
 from fencectl.cluster.write import send
 from fencectl.core.answers import Applied, Refused, Unknown, Why
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
+from fencectl.core.heartbeat import HELD_FOR
 from fencectl.core.lease import renew_lease
 from fencectl.core.refs import Raw, Seen, dig
 from fencectl.run.ports import Door, Thread, Threads
+from fencectl.run.servertime import DatedDoor, ServerTime
 
 # A renewal every third of the duration leaves one spare before loss at two thirds. After a failure it is tried
 # again every second: what is left of the duration is short.
 RENEWALS_PER_DURATION = 3
 RETRY_S = 1.0
+# A renewal that meets an earlier one of our own is sent again at once, with that one's time as its guard.
+OWN_COPIES = 3
 
 
 class Loss(StrEnum):
@@ -61,7 +65,7 @@ class Keeper:
     Holds a lease that was just taken.
 
     `lease` as the server answered it, `sent_s`/`sent_at`: when that request was sent. `door`: a connection of its
-    own, so that bulk traffic never delays a renewal.
+    own, so that bulk traffic never delays a renewal. `server_time`: what is known of the server's clock already.
     """
 
     def __init__(
@@ -74,11 +78,14 @@ class Keeper:
         duration_s: int,
         sent_s: float,
         sent_at: datetime,
+        server_time: ServerTime | None = None,
     ) -> None:
         self.holder = holder
         self.duration_s = duration_s
         self.lease = lease
-        self._door = door
+        self._seen = lease
+        self._server_time = server_time or ServerTime(clock)
+        self._door = DatedDoor(door, self._server_time)
         self._clock = clock
         self._transitions = int(dig(lease.raw, "spec", "leaseTransitions") or 0)
         self._lock = threading.Lock()
@@ -137,7 +144,7 @@ class Keeper:
         raise LeaseLostError(loss, reason=why)
 
     def _loss_after_s(self) -> float:
-        return self.duration_s * 2 / 3
+        return self.duration_s * HELD_FOR
 
     def _deadline_s(self) -> float:
         return self.duration_s / RENEWALS_PER_DURATION
@@ -151,17 +158,31 @@ class Keeper:
 
     def renew(self) -> bool:
         """Renew once; whether the server acknowledged it. Nothing is sent once the lease is lost."""
-        if self.held_for_s() == 0:
-            return False
+        for _ in range(OWN_COPIES):
+            if self.held_for_s() == 0:
+                return False
+            guarded = self._seen
+            if self._renew_once():
+                return True
+            if self._seen is guarded or self._stop.is_set():
+                return False
+        return False
+
+    def _renew_once(self) -> bool:
+        """Send one renewal; where it fails although the lease is ours, `_seen` is the lease as it is now."""
         sent_s, sent_at = self._clock.monotonic_s(), self._clock.wall()
-        patch = renew_lease(self.lease, holder=self.holder, transitions=self._transitions, at=sent_at)
+        # NB: the heartbeat is written by the server's clock, by which others measure its age; how long the lease
+        # lasts is measured by our own clocks alone.
+        at = self._server_time.now()
+        patch = renew_lease(self._seen, holder=self.holder, transitions=self._transitions, at=at)
         # NB: shorter than the pause between renewals, or one that hangs would cost the next one too.
         answer = send(self._door, patch, deadline_s=self._deadline_s() * 0.8)
         match answer:
-            case Applied():
+            case Applied(raw):
                 with self._lock:
                     self._acknowledged = Acknowledged(sent_s, sent_at)
                     self._trouble = None
+                self._seen = Seen(self.lease.ref, raw)
                 return True
             case Refused(Why.GUARD | Why.GONE, _, detail):
                 self._look(detail)
@@ -206,6 +227,9 @@ class Keeper:
 
     def _is_ours(self, raw: Raw, detail: str) -> bool:
         self._in_trouble(Loss.NOT_RENEWED, f"the renewal did not pass although the lease is ours: {detail}")
+        if dig(raw, "spec", "renewTime") != dig(self._seen.raw, "spec", "renewTime"):
+            # NB: an earlier renewal of ours was carried out and its answer lost; its time is guarded next.
+            self._seen = Seen(self.lease.ref, raw)
         return False
 
     def _is_stolen(self, how: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from fencectl.cluster.clock import Clock
@@ -15,6 +15,7 @@ from fencectl.core.placements import CannotPlace
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.run.keeper import Keeper
 from fencectl.run.ports import Door, Threads
+from fencectl.run.servertime import DatedDoor, ServerTime
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, read
 
 
@@ -52,12 +53,14 @@ def take_lease(
     door: Door, keeper_door: Door, clock: Clock, threads: Threads, at: LeaseAt, terms: LeaseTerms
 ) -> Keeper:
     """
-    Take the lease and start its keeper.
+    Take the lease and start its keeper; its times are written by the server's clock, whatever `terms.at` says.
 
     Raises LeaseBusyError where somebody else has it, NotReadableError where it was certainly not taken (nobody
     answers, or a right is missing), LeaseUnresolvedError where nobody can say.
     """
     asked = False
+    server_time = ServerTime(clock)
+    door = DatedDoor(door, server_time)
     sent_s, sent_at = clock.monotonic_s(), clock.wall()
     for _ in range(TRIES):
         if not asked:
@@ -65,7 +68,8 @@ def take_lease(
             sent_s, sent_at = clock.monotonic_s(), clock.wall()
         found: Seen | None = None
         try:
-            answer = _ask(door, at, terms, read(door, at.ref))
+            seen = read(door, at.ref)
+            answer = _ask(door, at, replace(terms, at=server_time.now()), seen)
             asked = asked or isinstance(answer, Unknown)
             now = None if isinstance(answer, Applied) else read(door, at.ref)
         except (NotReadableError, StoppedError):
@@ -97,6 +101,7 @@ def take_lease(
                 duration_s=terms.duration_s,
                 sent_s=sent_s,
                 sent_at=sent_at,
+                server_time=server_time,
             )
             keeper.start(threads)
             return keeper

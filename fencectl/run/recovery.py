@@ -34,6 +34,7 @@ from fencectl.core.recovery import RecoveryPlan
 from fencectl.core.refs import Seen, annotations_of, dig
 from fencectl.core.report import FenceEntry, FenceKind
 from fencectl.run.keeper import LeaseLostError
+from fencectl.run.servertime import DatedDoor, ServerTime
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, World, broken, read
 from fencectl.run.takeover import LeaseStolenError, TakenLease
 
@@ -46,12 +47,14 @@ class Recovery:
     """One holder's recovery by a run with an identity of its own."""
 
     def __init__(self, world: World, plan: RecoveryPlan, *, journal: Journal, vouched: Vouched) -> None:
+        self._server_time = ServerTime(world.clock)
+        world = replace(world, door=DatedDoor(world.door, self._server_time))
         self._world = world
         self._plan = plan
         self._journal = journal
         self._vouched = vouched
         self._outcome = Outcome()
-        self._lease = TakenLease(world, plan.lease, terms=self._terms)
+        self._lease = TakenLease(world, plan.lease, terms=self._terms, server_time=self._server_time)
         self._told = 0
 
     def run(self) -> Outcome:
@@ -122,7 +125,7 @@ class Recovery:
     # (1)
 
     def _terms(self) -> LeaseTerms:
-        return LeaseTerms(self._journal.holder, LEASE_DURATION_S, self._world.clock.wall(), self._journal)
+        return LeaseTerms(self._journal.holder, LEASE_DURATION_S, self._server_time.now(), self._journal)
 
     def _take_lease(self) -> None:
         self._lease.take(duration_s=LEASE_DURATION_S)

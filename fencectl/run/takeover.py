@@ -28,6 +28,7 @@ from fencectl.core.placements import CannotPlace
 from fencectl.core.recovery import LeaseTarget
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.run.keeper import Keeper
+from fencectl.run.servertime import ServerTime
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, World, read
 
 
@@ -39,11 +40,15 @@ class TakenLease:
     """
     One lease, while a recovery runs under it.
 
-    `terms`: with what it is taken, now. `unresolved`: a take-over was sent, and nobody can say what came of it.
+    `terms`: with what it is taken, now. `server_time`: by which its heartbeat is written. `unresolved`: a
+    take-over was sent, and nobody can say what came of it.
     """
 
-    def __init__(self, world: World, target: LeaseTarget, *, terms: Callable[[], LeaseTerms]) -> None:
+    def __init__(
+        self, world: World, target: LeaseTarget, *, terms: Callable[[], LeaseTerms], server_time: ServerTime
+    ) -> None:
         self._world = world
+        self._server_time = server_time
         self._target = target
         self._terms = terms
         self._before = target.seen
@@ -157,6 +162,7 @@ class TakenLease:
             duration_s=duration_s,
             sent_s=sent_s,
             sent_at=sent_at,
+            server_time=self._server_time,
         )
         self._keeper.start(self._world.threads)
 

@@ -264,11 +264,12 @@ class Deploy:
         """
         Why a fence must stay, or None.
 
-        A suspension goes only under a lease that is ours: held, or lost and read again. Raises where it cannot be
-        read. NB: that no renewal was acknowledged does not say that nobody else has taken it.
+        A suspension goes only under a lease that is ours: held, or lost and read again; or where it landed only
+        after the loss. Raises where it cannot be read. NB: that no renewal was acknowledged does not say that
+        nobody else has taken it.
         """
         keeper = self._keeper
-        if keeper is None or fence.kind is not FenceKind.SUSPENSION:
+        if keeper is None or fence.kind is not FenceKind.SUSPENSION or fence.seen.ref in self._ledger.late:
             return None
         lost = self._lost
         if lost is None:

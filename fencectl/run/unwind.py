@@ -2,7 +2,7 @@
 Unwind: release what this run has fenced, in the reverse order, keep going where it may, and say what is left.
 
 Ranks go strictly descending, the fences of one rank side by side; a refusal stops the next rank, so the lease is
-freed only when nothing is held but what was kept on purpose.
+freed only when nothing is held but what was kept on purpose. What applies a kept object stays with it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from fencectl.core.errors import NotReadableError
 from fencectl.core.found import Found
 from fencectl.core.journal import Phase
 from fencectl.core.marks_reader import read_object
+from fencectl.core.placements import applier_of
+from fencectl.core.refs import ObjectRef
 from fencectl.run.fencing import Fence, Ledger
 from fencectl.run.ports import Door, Threads
 from fencectl.run.story import PAUSE_S, WRITE_S, StoppedError, broken, read
@@ -66,6 +68,7 @@ def unwind(
     result = Unwound()
     lock = threading.Lock()
     held = [fence for fence in ledger.fences if fence.journal.phase is not Phase.KEPT]
+    beneath = _kept_beneath(ledger)
     ordered = sorted(held, key=lambda fence: (-fence.rank, -fence.journal.seq))
     for _, rank in groupby(ordered, key=lambda fence: fence.rank):
         fences = list(rank)
@@ -74,7 +77,12 @@ def unwind(
             continue
 
         def release(fence: Fence) -> None:
-            why = _release(door, clock, fence, end_s=end_s, may_release=may_release)
+            kept = beneath.get(fence.seen.ref)
+            why = (
+                f"{kept.display} is kept, and excluded from it"
+                if kept is not None
+                else _release(door, clock, fence, end_s=end_s, may_release=may_release)
+            )
             with lock:
                 if why is None:
                     result.released.append(fence)
@@ -92,6 +100,22 @@ def unwind(
         for thread in running:
             thread.join(max(0.0, end_s - clock.monotonic_s()) + WRITE_S)
     return result
+
+
+def _kept_beneath(ledger: Ledger) -> dict[ObjectRef, ObjectRef]:
+    """By each fence that is not kept and applies a kept one, itself or through others: that kept one."""
+    appliers = [fence for fence in ledger.fences if fence.seen.ref.kind == "Kustomization"]
+    by_name = {(fence.seen.ref.namespace, fence.seen.ref.name): fence for fence in appliers}
+    beneath: dict[ObjectRef, ObjectRef] = {}
+    for kept in (fence for fence in ledger.fences if fence.journal.phase is Phase.KEPT):
+        passed = {kept.seen.ref}
+        above = by_name.get(applier_of(kept.seen.raw) or ("", ""))
+        while above is not None and above.seen.ref not in passed:
+            passed.add(above.seen.ref)
+            if above.journal.phase is not Phase.KEPT:
+                beneath[above.seen.ref] = kept.seen.ref
+            above = by_name.get(applier_of(above.seen.raw) or ("", ""))
+    return beneath
 
 
 def _release(

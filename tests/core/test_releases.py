@@ -8,6 +8,7 @@ every kind of fence and every prior state; a release of something that others ch
 from __future__ import annotations
 
 import copy
+from datetime import timedelta
 from typing import Any
 
 import jsonpatch
@@ -207,6 +208,20 @@ def test_renewal_guards_holder_and_token() -> None:
         changed = lease(spec=dict(seen.raw["spec"]) | {field: value})
         with pytest.raises(jsonpatch.JsonPatchTestFailed):
             apply(patch, changed)
+
+
+def test_renewal_guards_the_heartbeat_as_seen_so_that_a_late_copy_never_sets_it_back() -> None:
+    """Two copies of one renewal, or an older one behind a newer: only the first that lands is carried out."""
+    seen = lease()
+    early = renew_lease(seen, holder=HOLDER, transitions=119, at=NOW)
+    later = renew_lease(seen, holder=HOLDER, transitions=119, at=NOW + timedelta(seconds=11))
+    renewed = apply(later, seen)
+    for late in (early, later):
+        with pytest.raises(jsonpatch.JsonPatchTestFailed):
+            apply(late, renewed)
+    spec = {key: value for key, value in seen.raw["spec"].items() if key != "renewTime"}
+    first = apply(renew_lease(lease(spec=spec), holder=HOLDER, transitions=119, at=NOW), lease(spec=spec))
+    assert first.raw["spec"]["renewTime"] == "2026-11-30T02:47:31.000000Z"
 
 
 def test_journal_rewritten_guards_the_journal_as_read() -> None:

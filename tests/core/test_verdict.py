@@ -31,14 +31,24 @@ def beat(at: datetime | None, duration_s: int | None = 30, text: str | None = No
     [
         (beat(before(2)), "fresh", "moves: last 02:47:29Z, 2s ago, duration 30s"),
         (beat(before(29.9)), "fresh", "moves: last 02:47:01Z, 29s ago, duration 30s"),
-        (beat(before(30)), "still", "stands still: last 02:47:01Z, 30s ago, duration 30s"),
+        (beat(before(30)), "settling", "stands still: last 02:47:01Z, 30s ago, duration 30s"),
+        (beat(before(53.9)), "settling", "stands still: last 02:46:37Z, 53s ago, duration 30s"),
+        (beat(before(54)), "still", "stands still: last 02:46:37Z, 54s ago, duration 30s"),
+        (beat(before(43.9), 15), "settling", "duration 15s"),
+        (beat(before(44), 15), "still", "duration 15s"),
+        (beat(before(73.9), 60), "settling", "duration 60s"),
+        (beat(before(74), 60), "still", "duration 60s"),
+        (beat(before(299), 300), "fresh", "duration 300s"),
+        (beat(before(300), 300), "still", "duration 300s"),
         (beat(before(3600)), "still", "stands still: last 01:47:31Z, 1h00m ago, duration 30s"),
         (beat(before(-5)), "fresh", "moves: last 02:47:36Z, 5s ahead of the API server, duration 30s"),
         (beat(before(-31)), "unreadable", "last 02:48:02Z, 31s in the future, which proves nothing; duration 30s"),
         (beat(NOW + timedelta(days=3650)), "unreadable", "in the future, which proves nothing"),
-        (beat(before(5), None), "still", "stands still: last 02:47:26Z, 5s ago, no duration"),
-        (beat(before(5), 0), "still", "stands still: last 02:47:26Z, 5s ago, duration 0s"),
-        (beat(before(5), -5), "still", "no duration"),
+        (beat(before(5), None), "settling", "stands still: last 02:47:26Z, 5s ago, no duration"),
+        (beat(before(5), 0), "settling", "stands still: last 02:47:26Z, 5s ago, duration 0s"),
+        (beat(before(39.9), None), "settling", "no duration"),
+        (beat(before(40), None), "still", "no duration"),
+        (beat(before(41), -5), "still", "no duration"),
         (beat(before(299), 10**9), "fresh", "duration 1000000000s, taken as 300s"),
         (beat(before(301), 10**9), "still", "duration 1000000000s, taken as 300s"),
         (beat(None), "unreadable", "unknown: the lease has no renewTime"),
@@ -65,8 +75,27 @@ def test_case_29_lease_watched_without_a_change_stands_still_whatever_its_times_
     assert reading.answer.startswith("watched for 40s: stands still")
 
 
+def test_heartbeat_of_another_tool_is_still_as_soon_as_it_is_older_than_its_duration() -> None:
+    """Nobody knows for how long its holder goes on writing; the rules of that tool say what is enough."""
+    reading = read_heartbeat(beat(before(30)), no_heartbeat=None, now=NOW, settles=False)
+    assert reading.pulse is Pulse.STILL
+
+
+@pytest.mark.parametrize(
+    ("age_s", "duration_s", "runs_out_s", "still_in_s"),
+    [(2, 30, 28, 52), (30, 30, 24, 24), (-5, 30, 35, 59), (54, 30, None, None), (2, 300, 298, 298)],
+)
+def test_when_a_heartbeat_runs_out_and_when_it_is_still(
+    age_s: float, duration_s: int, runs_out_s: float | None, still_in_s: float | None
+) -> None:
+    """The first is when a report changes, the second when a command may be printed."""
+    reading = read_heartbeat(beat(before(age_s), duration_s), no_heartbeat=None, now=NOW)
+    assert (reading.runs_out_s, reading.still_in_s) == (runs_out_s, still_in_s)
+
+
 PULSES = {
     "fresh": beat(before(2)),
+    "settling": beat(before(31)),
     "still": beat(before(3600)),
     "unreadable": beat(None, text="soon"),
     "none": None,
@@ -102,6 +131,10 @@ PODS = {"no pod": None} | {f"pod {s.value}": fact(s) for s in State}
 
 def expected(pulse: str, job_is: str, process_is: str, pod_is: str) -> str:
     """Say the verdict in words, by the rules in their order."""
+    if pulse == "settling":
+        # As one that stands still, but nobody is called dead yet.
+        settled = expected("still", job_is, process_is, pod_is)
+        return "unknown" if settled.startswith("dead") else settled
     says_dead = "ended" in job_is or job_is == "in its grace" or process_is == "process ended"
     says_dead = says_dead or pod_is in ("pod ended", "pod vanished")
     if pulse == "fresh":
@@ -132,7 +165,11 @@ def test_every_combination_of_facts_has_the_verdict_that_the_rules_say(pulse: st
         judgement = judge(HolderFacts(parse_holder(HOLDER), PULSES[pulse], "the lease is free", NOW, evidence))
         assert judgement.words == expected(pulse, job_is, process_is, pod_is), (pulse, job_is, process_is, pod_is)
         assert judgement.because
-        assert judgement.fresh == (pulse == "fresh")
+        settled = expected("still", job_is, process_is, pod_is)
+        waits = pulse == "settling" and settled.startswith("dead")
+        assert judgement.fresh == (pulse == "fresh" or waits)
+        assert judgement.only_heartbeat or not waits
+        assert ("its last write may still land; ask again in 24s" in judgement.because) == waits
         assert (judgement.strength is not None) == (judgement.verdict is Verdict.DEAD)
 
 
@@ -143,12 +180,12 @@ def test_every_combination_of_facts_has_the_verdict_that_the_rules_say(pulse: st
         (
             HolderEvidence(job=JOBS["ended hosted"]),
             "fresh",
-            "its job has ended, and yet its heartbeat is fresh; ask again in 29s",
+            "its job has ended, and yet its heartbeat is fresh; ask again in 53s",
         ),
         (
             HolderEvidence(process=fact(State.ENDED)),
             "fresh",
-            "its process is gone, and yet its heartbeat is fresh; ask again in 29s",
+            "its process is gone, and yet its heartbeat is fresh; ask again in 53s",
         ),
         (
             HolderEvidence(process=fact(State.ALIVE), job=JOBS["ended hosted"]),
@@ -161,6 +198,16 @@ def test_every_combination_of_facts_has_the_verdict_that_the_rules_say(pulse: st
             "still",
             "its process is gone from its own machine, and its heartbeat stands still",
         ),
+        (
+            HolderEvidence(process=fact(State.ENDED), job=JOBS["running"]),
+            "settling",
+            (
+                "its process is gone from its own machine, and its heartbeat stands still, "
+                "but its last write may still land; ask again in 24s"
+            ),
+        ),
+        (HolderEvidence(job=JOBS["running"]), "settling", "its job has not ended"),
+        (HolderEvidence(), "settling", "GitHub was not asked, and a still heartbeat is no proof"),
         (HolderEvidence(job=JOBS["running"]), "still", "its job has not ended"),
         (HolderEvidence(job=JOBS["attempt running"]), "still", "its run's attempt has not ended"),
         (

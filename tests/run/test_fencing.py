@@ -17,7 +17,9 @@ from fencectl.core.answers import Applied
 from fencectl.core.fluxdrain import DrainBound, drain_bound, duration_s
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.lease import LeaseTerms, new_lease
+from fencectl.core.marks import read_mark
 from fencectl.core.placements import place_cordon, place_suspension, rewrite_journal
+from fencectl.core.plan import keeping_order
 from fencectl.core.refs import ObjectRef, Seen
 from fencectl.core.report import FenceKind
 from fencectl.run.fencing import Fence, Fencer, Ledger, NotFencedError
@@ -323,6 +325,43 @@ def test_refusal_in_one_rank_keeps_the_next_ones_held(scene: Scene) -> None:
     assert [one.fence.seen.ref.name for one in result.left] == ["n2"]
     assert [one.seen.ref.name for one in result.waiting] == ["flux-system"]
     assert [one.seen.ref.name for one in result.released] == ["n1"]
+
+
+def keep(scene: Scene, *names: str) -> None:
+    """Mark suspensions as kept, in the order in which it has to be done."""
+    fences = [fence for fence in scene.ledger.fences if fence.seen.ref.name in names]
+    for fence in keeping_order(fences, rank=lambda one: one.rank):
+        kept = fence.journal.with_phase(Phase.KEPT, at=scene.clock.wall(), reason="rolled back")
+        scene.fencer.change(fence, rewrite_journal(fence.seen, fence.journal, kept), kept)
+
+
+def kept_now(scene: Scene) -> dict[str, str]:
+    """The phase of each suspension as the server has it."""
+    marks = {name: read_mark(Seen(ks(name), scene.raw(ks(name).path))) for name in ("flux-system", "apps")}
+    return {name: mark.journal.phase.value for name, mark in marks.items() if mark is not None and mark.journal}
+
+
+def test_suspensions_are_kept_outermost_first_so_that_a_failure_in_between_harms_nothing(scene: Scene) -> None:
+    """The second of the two changes fails: the child is released, and never the parent of a kept child."""
+    scene.suspend("flux-system", "apps", drain_timeout_s=0)
+    scene.sandbox.faults.refuse(verb="patch", resource="kustomizations", status=403, after=1, times=1)
+    with pytest.raises(NotFencedError):
+        keep(scene, "apps", "flux-system")
+    assert kept_now(scene) == {"flux-system": "kept", "apps": "suspended"}
+    assert scene.unwind().clean
+    assert kept_now(scene) == {"flux-system": "kept"}
+
+
+def test_parent_of_a_kept_child_is_not_released(scene: Scene) -> None:
+    """Whatever went wrong before: it would drop the child from its inventory. It stays, and is said."""
+    scene.suspend("flux-system", "apps", drain_timeout_s=0)
+    scene.cordon("n1")
+    keep(scene, "apps")
+    result = scene.unwind()
+    assert [fence.seen.ref.name for fence in result.released] == ["n1"]
+    (left,) = result.left
+    assert (left.fence.seen.ref.name, "apps is kept" in left.why) == ("flux-system", True)
+    assert kept_now(scene) == {"flux-system": "suspended", "apps": "kept"}
 
 
 def test_what_was_lifted_or_deleted_by_others_is_released(scene: Scene) -> None:

@@ -2,30 +2,56 @@
 The keeper under a driven clock: what is certainly held, for how long, and three kinds of loss.
 
 Aspects: renewed in time · a clock set back, ahead, or a machine asleep · stolen · deleted · made anew · refused ·
-nobody answers · loss is for good · a lost answer · a release that races the last renewal.
+nobody answers · loss is for good · a lost answer · a late copy · a wrong clock · a release that races the last renewal.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from fencectl.cluster.answer import Answer
 from fencectl.cluster.write import create, send
 from fencectl.core.answers import Applied
 from fencectl.core.journal import Phase
 from fencectl.core.lease import LeaseTerms, free_own_lease, new_lease, take_over_lease
 from fencectl.core.refs import ObjectRef, Seen
+from fencectl.core.times import parse_time
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
-from fencectl.run.ports import SystemThreads
+from fencectl.run.leasing import LeaseAt, take_lease
+from fencectl.run.ports import SystemThreads, Thread
 from fencectl.sandbox import Request, Sandbox
 from tests.support.inprocess import START_AT, HandClock, SandboxDoor
 from tests.support.objects import HOLDER, OTHER, journal
 
 T = 30
 PATH = "/apis/coordination.k8s.io/v1/namespaces/flux-system/leases/fencectl-deploy"
+
+
+class FollowedClock(HandClock):
+    """A clock whose boot time the server's clock follows."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        super().__init__()
+        self._sandbox = sandbox
+
+    def advance(self, seconds: float, *, wall_s: float | None = None) -> None:
+        super().advance(seconds, wall_s=wall_s)
+        self._sandbox.clock.advance(seconds)
+
+
+class DatedSandboxDoor(SandboxDoor):
+    """A door whose answers carry the server's `Date`, as those of a real one do."""
+
+    def _exchange(self, *args: Any, **more: Any) -> Answer:
+        answer = super()._exchange(*args, **more)
+        return replace(answer, date_at=self.sandbox.clock.now().replace(microsecond=0))
 
 
 @dataclass
@@ -43,10 +69,10 @@ class Scene:
 
 @pytest.fixture
 def scene() -> Scene:
-    """A lease that was just taken, and its keeper; time stands still."""
+    """A lease that was just taken, and its keeper; time stands still until the test moves it, for the server too."""
     sandbox = Sandbox(manual_clock_at=START_AT)
-    clock = HandClock()
-    door = SandboxDoor(sandbox, clock)
+    clock = FollowedClock(sandbox)
+    door = DatedSandboxDoor(sandbox, clock)
     terms = LeaseTerms(HOLDER, T, clock.wall(), journal(phase=Phase.HELD))
     collection = PATH.rpartition("/")[0]
     made = create(door, collection, new_lease("flux-system", "fencectl-deploy", terms))
@@ -57,6 +83,13 @@ def scene() -> Scene:
         door, clock, Seen(ref, made.raw), holder=HOLDER, duration_s=T, sent_s=clock.boot_s, sent_at=clock.at
     )
     return Scene(sandbox, clock, door, keeper)
+
+
+class NoThreads:
+    """Starts nothing: the test renews by hand."""
+
+    def start(self, work: Callable[[], None], *, name: str) -> Thread:
+        return threading.Thread(target=work, name=name)
 
 
 def lost(scene: Scene) -> LeaseLostError:
@@ -195,14 +228,100 @@ def test_loss_is_never_taken_back(scene: Scene) -> None:
 
 
 def test_case_33_renewal_whose_answer_was_lost_is_no_loss(scene: Scene) -> None:
-    """Applied, and never answered: the next one passes with the same guards."""
+    """Applied, and never answered: what the server shows is guarded by the next one, which is sent at once."""
     scene.sandbox.faults.drop_after(verb="patch", resource="leases", times=1)
     scene.clock.advance(10)
-    assert not scene.keeper.renew()
+    assert scene.keeper.renew()
+    assert len(scene.door.sent) == 3
     assert scene.lease.raw["spec"]["renewTime"] == "2026-11-30T02:00:10.000000Z"
-    scene.clock.advance(1)
+    assert scene.keeper.held_for_s() == 20
+
+
+def send_again(scene: Scene, number: int) -> int:
+    """Let the server carry out the very bytes that were sent; its status."""
+    _, path, body = [one for one in scene.door.sent if one[0] == "PATCH"][number]
+    headers = {"content-type": "application/json-patch+json"}
+    return scene.sandbox.handle(Request("PATCH", path, {}, headers, body, "admin")).status
+
+
+def test_case_33_late_copy_of_an_own_renewal_never_sets_the_heartbeat_back(scene: Scene) -> None:
+    """Its client gave it up, the next renewal passed, and only then the server carries the first one out."""
+    scene.sandbox.faults.drop_before(verb="patch", resource="leases", times=1)
+    scene.clock.advance(10)
+    assert not scene.keeper.renew()
+    scene.clock.advance(5)
+    assert scene.keeper.renew()
+    assert send_again(scene, 0) == 422
+    assert scene.lease.raw["spec"]["renewTime"] == "2026-11-30T02:00:15.000000Z"
+
+
+def test_case_33_late_copy_that_lands_first_costs_no_renewal(scene: Scene) -> None:
+    """Also where another one lands between the look and the next try: it is refused, and the same call goes on."""
+    scene.sandbox.faults.drop_before(verb="patch", resource="leases", times=1)
+    scene.clock.advance(10)
+    assert not scene.keeper.renew()
+    scene.clock.advance(5)
+    assert send_again(scene, 0) == 200
     assert scene.keeper.renew()
     assert scene.keeper.held_for_s() == 20
+    assert scene.lease.raw["spec"]["renewTime"] == "2026-11-30T02:00:15.000000Z"
+
+
+def test_lease_whose_heartbeat_is_rewritten_all_the_time_is_not_renewed_and_still_ours(scene: Scene) -> None:
+    """The tries of one call end; what the server shows is neither theft nor silence."""
+
+    def meddle() -> None:
+        raw = scene.sandbox.store.get("leases", "fencectl-deploy", namespace="flux-system")
+        raw["spec"]["renewTime"] = f"2026-11-30T01:00:{len(scene.door.sent):02}.000000Z"
+        scene.sandbox.store.update(raw)
+
+    scene.sandbox.faults.on(meddle, verb="patch", resource="leases", times=None)
+    scene.clock.advance(15)
+    assert not scene.keeper.renew()
+    scene.clock.advance(6)
+    assert lost(scene).loss is Loss.NOT_RENEWED
+
+
+def test_renewal_that_is_to_be_sent_again_after_the_loss_is_not(scene: Scene) -> None:
+    """The refused one took the rest of the lease's time: nothing is sent any more."""
+
+    def meddle() -> None:
+        raw = scene.sandbox.store.get("leases", "fencectl-deploy", namespace="flux-system")
+        raw["spec"]["renewTime"] = "2026-11-30T01:00:00.000000Z"
+        scene.sandbox.store.update(raw)
+        scene.clock.advance(20)
+
+    scene.clock.advance(1)
+    scene.sandbox.faults.on(meddle, verb="patch", resource="leases")
+    sent = len(scene.door.sent)
+    assert not scene.keeper.renew()
+    assert len(scene.door.sent) == sent + 1
+    assert lost(scene).loss is Loss.NOT_RENEWED
+
+
+@pytest.mark.parametrize("wrong_s", [-3600, -25, 0, 25, 3600])
+def test_case_29_heartbeat_is_written_by_the_servers_clock_whatever_ours_shows(
+    scene: Scene, wrong_s: float
+) -> None:
+    """`fences` measures its age against the server's: a slow clock must not make a living holder look dead."""
+    scene.clock.at += timedelta(seconds=wrong_s)
+    terms = LeaseTerms(HOLDER, T, scene.clock.wall(), journal(phase=Phase.HELD))
+    at = LeaseAt("flux-system", "second")
+    keeper = take_lease(scene.door, scene.door, scene.clock, NoThreads(), at, terms)
+    for passed_s in (0, 10, 20):
+        assert passed_s == 0 or keeper.renew()
+        shown = parse_time(json.loads(scene.door.get(at.ref.path).body)["spec"]["renewTime"])
+        assert shown is not None
+        assert abs(shown - scene.sandbox.clock.now()) <= timedelta(seconds=1)
+        scene.clock.advance(10)
+
+
+def test_case_29_clock_that_is_set_back_between_two_renewals_does_not_set_the_heartbeat_back(scene: Scene) -> None:
+    """The next renewal is sent before any answer could tell of it; the boot clock has counted on."""
+    assert scene.keeper.renew()
+    scene.clock.advance(10, wall_s=-300)
+    assert scene.keeper.renew()
+    assert scene.lease.raw["spec"]["renewTime"] == "2026-11-30T02:00:10.000000Z"
 
 
 def test_case_04_release_survives_a_renewal_in_flight(scene: Scene) -> None:

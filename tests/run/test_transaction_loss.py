@@ -66,6 +66,27 @@ def test_lease_that_is_taken_during_the_unwinding_keeps_what_is_not_released_yet
     assert left_names(result) == ["apps", "flux-system"]
 
 
+def test_suspension_that_landed_after_the_lease_was_taken_is_taken_back() -> None:
+    """The process slept between its check and the send; what was fenced before is somebody else's to judge."""
+    scene = Scene()
+
+    def before(_: int) -> None:
+        placed = [text for _, text in scene.told if text.startswith("suspended")]
+        if len(placed) == 1 and lease(scene)["holderIdentity"] != OTHER:
+            steal(scene)
+            scene.clock.advance(21)
+
+    scene.door.before = before
+    result = scene.deploy()
+    assert result
+    assert result.lost
+    assert (result.lost.loss, result.code) == (Loss.STOLEN, ExitCode.STILL_FENCED)
+    assert result.unwound
+    assert [one.seen.ref.name for one in result.unwound.released] == ["apps"]
+    assert left_names(result) == ["flux-system"]
+    assert scene.state()[1] == scene.before[1]
+
+
 def test_server_that_is_back_within_the_time_gets_everything_released() -> None:
     """Unreachable when the unwinding begins, and for ten seconds more; the lease is still ours then."""
     scene = Scene()

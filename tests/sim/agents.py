@@ -24,7 +24,8 @@ class Trip:
     """
     What befalls a process at one of its calls.
 
-    `what`: `kill`, `pause`, `stop` (an orderly signal) or `nothing`. `when`: `before` the request leaves (after everything that
+    `what`: `kill`, `pause`, `stop` (an orderly signal), `lost` (a write that never arrives), `slow` (an answer that
+    takes `for_s`) or `nothing`. `when`: `before` the request leaves (after everything that
     was checked for it), `sent` while it is under way, `after` the answer came. `late`: a write that is under way
     then is applied any time later.
     """

@@ -16,11 +16,14 @@ from tests.sim.scenario import Scenario, draw
 from tests.sim.story import Told, tell
 
 _NEVER_S = 3000.0
+_RARE = {0: "woken", 8: "printed-soon", 16: "kept", 24: "overtaken", 32: "answered-late"}
 _MOMENTS = ("dry-run", "take", "release", "free")
 
 
 def tell_any(seed: int) -> Told:
-    """The story of a seed; two of eight are aimed."""
+    """The story of a seed; two of eight are aimed, and some at an edge that is rarely met by chance."""
+    if seed % 40 in _RARE:
+        return tell_edge(_RARE[seed % 40], seed)
     return tell_edge({6: "aimed-recoverer", 7: "aimed"}.get(seed % 8, ""), seed)
 
 

@@ -190,6 +190,10 @@ class SimDoor:
         dice -= weather.lost_after
         if not lost_before and not lost_after and dice < weather.late:
             there_s = kernel.random.uniform(0.0, LATE_S)
+        is_lost = trip is not None and trip.what == "lost"
+        lost_before = lost_before or is_lost
+        if trip is not None and trip.what == "slow":
+            back_s = trip.for_s
         if trip is not None and trip.late:
             there_s = kernel.random.uniform(0.0, LATE_S)
         if lost_before:
@@ -201,7 +205,9 @@ class SimDoor:
         self._meet(trip, "sent")
         # NB: half of the lost answers are noticed at once (the connection broke), half at the deadline.
         patience_s = (
-            limit_s if kernel.random.random() < 0.5 or not (lost_before or lost_after) else there_s + back_s
+            limit_s
+            if kernel.random.random() < 0.5 or is_lost or not (lost_before or lost_after)
+            else there_s + back_s
         )
         write.waiting = True
         kernel.wait(min(limit_s, patience_s, LATE_S + 1.0))
@@ -229,7 +235,7 @@ class SimDoor:
 
     def _meet(self, trip: Trip | None, when: str) -> None:
         """Let happen what is to happen to the process here."""
-        if trip is None or trip.what == "nothing" or trip.when != when or self._process.dead:
+        if trip is None or trip.what in ("nothing", "lost", "slow") or trip.when != when or self._process.dead:
             return
         process, kernel = self._process, self._net.kernel
         if trip.what == "kill":

@@ -19,9 +19,11 @@ from fencectl.core.journal import Journal, LeaseRef, Phase
 from fencectl.core.lease import LeaseTerms, acquire_lease, free_own_lease, new_lease
 from fencectl.core.marks import Mark, read_mark
 from fencectl.core.placements import CannotPlace, Placed, place_cordon, place_suspension, rewrite_journal
+from fencectl.core.plan import keeping_order
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.core.releases import CannotLift, lift_cordon, lift_suspension
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
+from fencectl.run.servertime import DatedDoor, ServerTime
 from fencectl.run.story import PAUSE_S, WRITE_S, StoppedError, read
 from tests.sim.agents import Agent
 from tests.sim.deploy_spec import DeployFailedError, DeploySpec
@@ -55,13 +57,15 @@ class Deploy:
     _lease_ref: LeaseRef | None = None
     _seq: int = 0
     _ledger: list[_Fence] = field(default_factory=list)
-    _door: SimDoor = field(init=False)
+    _door: DatedDoor = field(init=False)
     _clock: SimClock = field(init=False)
+    _server_time: ServerTime = field(init=False)
     _late: ObjectRef | None = None
 
     def __post_init__(self) -> None:
-        self._door = SimDoor(self.net, self.agent.process, self.agent)
         self._clock = SimClock(self.agent.process)
+        self._server_time = ServerTime(self._clock)
+        self._door = DatedDoor(SimDoor(self.net, self.agent.process, self.agent), self._server_time)
 
     def run(self) -> None:
         agent = self.agent
@@ -81,10 +85,9 @@ class Deploy:
             return refused
         began_s = self.net.kernel.now_s
         try:
-            runs = eyes.must_be_whole(eyes.runs())  # (2) again, under the lease
-            others = [found for found in runs.reading.found if found.group != self.agent.identity]
-            if others:
-                return f"refused: {others[0].ref.display} is held; {self._free()}"
+            held = self._read_again(eyes)  # (2)
+            if held is not None:
+                return f"refused: {held} is held; {self._free()}"
             self._must_hold(0.0)
             self.agent.active = True
             self.on_active(self.agent, began_s)
@@ -96,6 +99,12 @@ class Deploy:
         except (DeployFailedError, NotReadableError, StoppedError) as failure:
             return f"failed: {failure.sentence}; {self._unwind()}"
         return self._unwind()  # (10)
+
+    def _read_again(self, eyes: Eyes) -> str | None:
+        """Read the fences once more under the lease; the first one that is another's."""
+        runs = eyes.must_be_whole(eyes.runs())
+        others = [found for found in runs.reading.found if found.group != self.agent.identity]
+        return others[0].ref.display if others else None
 
     # (1)
 
@@ -138,7 +147,7 @@ class Deploy:
         return "failed: nobody can say whether the lease was taken"
 
     def _send_take(self, seen: Seen | None) -> Answer:
-        terms = LeaseTerms(self.agent.identity, self.spec.duration_s, self._clock.wall(), self._journal(0))
+        terms = LeaseTerms(self.agent.identity, self.spec.duration_s, self._server_time.now(), self._journal(0))
         namespace, name = self.agent.lease
         if seen is None:
             collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -161,6 +170,7 @@ class Deploy:
             duration_s=self.spec.duration_s,
             sent_s=sent_s,
             sent_at=sent_at,
+            server_time=self._server_time,
         )
         self._keeper.start(SimThreads(self.agent.process))
         return None
@@ -235,8 +245,7 @@ class Deploy:
             self._enter(ref, Phase.VERIFIED)
         self._clock.wait(None, self.spec.works_s)
         if self.spec.keeps:
-            # NB: ancestors first: a kept child under an ancestor that is not would have to be met by it.
-            for name in self.spec.suspends:
+            for _, name in keeping_order(enumerate(self.spec.suspends, 1), rank=lambda one: one[0]):
                 self._enter(ObjectRef(*KUSTOMIZATIONS, "flux-system", name, ""), Phase.KEPT)
 
     def _enter(self, ref: ObjectRef, phase: Phase) -> None:

@@ -4,8 +4,7 @@ What must hold after every single write, judged by what is on the server and by 
 I1   A fence is released by its own run; or by a recoverer that was told of its end and holds the lease by
      take-over (or sent the release while it still could believe so), when the run is dead or must by its own clocks
      know that it lost the lease; or by a person's printed command under the same condition. Never a node whose work
-     is half done, never a kept suspension that nobody vouched for. Counted as misled: a printed command whose
-     report was lied to and read a heartbeat that a late renewal of the holder's own had set back.
+     is half done, never a kept suspension that nobody vouched for.
 I2   Nobody sends a renewal, a placement, a phase, or another run's release once it must know of its loss, or with
      less time left than the write may take. A placement that lands after the loss is counted, and must be one that
      was under way.
@@ -18,6 +17,8 @@ I7   The fencing token grows with every holder.
 I10  No Kustomization is released while an object that it applies is excluded from it; one that was fenced after
      everything had been listed (by a deploy wrongly believed dead, or before a printed command ran) is counted.
 I11  Nothing of a run that is truly dead lands after its lease went to others.
+I14  A run that learns that a fence of its own landed after its lease had gone to others takes it back.
+I13  A renewal never sets the heartbeat back, nor leaves one that was older by the server's clock when it was sent.
 I12  A lease is taken over only from a holder that was told dead and did not write it for a whole window.
 """
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from fencectl.core.answers import explain_refusal
@@ -47,11 +49,13 @@ from tests.sim.reading import (
     mark_of,
     not_restored,
     placement_of,
-    renewed_text,
+    renewed_at,
     seen_of,
 )
 
 WINDOW_S = 40.0
+SLOW_CLOCK = timedelta(seconds=9.0)
+"""A `Date` is a second long, and the slowest answer takes seven; one renewal is written by what the last one told."""
 _GUARDED_BY_LEASE = {"renew", "place", "journal"}
 
 
@@ -65,7 +69,6 @@ class Counts:
     releases: int = 0
     late_releases: int = 0
     blind_releases: int = 0
-    misled: int = 0
     takeovers: int = 0
     hand_backs: int = 0
     actives: int = 0
@@ -87,8 +90,8 @@ class Monitor:
     lease_written_s: float = -1e9
     freed_by_hand: bool = False
     lease_deleted: bool = False
-    set_back: bool = False
     placed: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    late: list[tuple[tuple[str, str, int], Agent, Write]] = field(default_factory=list)
 
     def attach(self) -> None:
         self.net.on_call = self.called
@@ -144,6 +147,14 @@ class Monitor:
         elif write is not None:
             self._object_changed(change, write)
 
+    def ended(self) -> None:
+        """I14: once everybody has ended, nothing is left that its run knew to be late and could take back."""
+        left = {placement_of(seen, mark): seen.ref.display for seen, mark in self._marks()}
+        for key, agent, write in self.late:
+            told = write.reply is not None and write.reply.ok
+            if key in left and told and agent.ended and "still fenced" not in agent.result:
+                self._fail("I14", f"{agent.process.name} leaves {left[key]}, which it fenced too late")
+
     # Leases
 
     def _lease_changed(self, change: Change, write: Write | None) -> None:
@@ -165,7 +176,10 @@ class Monitor:
         if now == was and new == old:
             if was and was != agent.identity:
                 self._fail("I2", f"{name} renews the lease of {was}")
-            self.set_back = self.set_back or renewed_text(after) < renewed_text(before)
+            elif agent.held is not None and agent.held.token != new:
+                self._fail("I2", f"{name} renews a lease that has gone from token {agent.held.token} to {new}")
+            else:
+                self._renewed(name, write, renewed_at(before), renewed_at(after))
             return
         if not now:
             self._freed(agent, was, journal_of(before))
@@ -181,6 +195,14 @@ class Monitor:
         if now == agent.identity and was:
             self._taken_over(agent, was, quiet_s, dig(before, "spec", "leaseDurationSeconds") or 0)
         self._at_most_one_active()
+
+    def _renewed(self, name: str, write: Write, was_at: datetime | None, at: datetime | None) -> None:
+        now_at = self.net.sandbox.clock.now()
+        sent_at = now_at - timedelta(seconds=self.net.kernel.now_s - write.called_s)
+        if at is None or (was_at is not None and at < min(was_at, now_at)):
+            self._fail("I13", f"{name} sets the heartbeat back from {was_at} to {at}")
+        elif at < sent_at - SLOW_CLOCK:
+            self._fail("I13", f"{name} sends a heartbeat at {sent_at} that says {at}")
 
     def _taken_over(self, agent: Agent, was: str, quiet_s: float, duration_s: float) -> None:
         self.counts.takeovers += 1
@@ -262,6 +284,8 @@ class Monitor:
                 "I4", f"{seen.ref.display} is fenced again by a placement of {mark.owner} that was released"
             )
         self.placed[key] = self.net.kernel.now_s
+        if not self._holds(agent):
+            self.late.append((key, agent, write))
         self._under_way(agent, write, f"fences {seen.ref.display}")
 
     def _under_way(self, agent: Agent, write: Write, what: str) -> None:
@@ -270,7 +294,9 @@ class Monitor:
             return
         self.counts.late_placements += 1
         lied = agent.identity in self.oracle.lied_about
-        if not (lied or self.freed_by_hand or self.lease_deleted):
+        # NB: whoever sleeps between its last check and the send writes when no heartbeat can tell of it any more.
+        slept = self.freed_by_hand and write.sent_s - write.called_s > 1.0
+        if not (lied or slept or self.lease_deleted):
             self._fail("I11", f"{agent.identity} {what} after its lease went to others ({write.path})")
 
     def _holds(self, agent: Agent) -> bool:
@@ -306,9 +332,7 @@ class Monitor:
         owner = self.agents.get(str(mark.owner))
         if mark.owner not in agent.told_dead:
             self._fail("I1", f"{where}, which nobody told it to be dead")
-        if owner is not None and self._is_live(owner) and agent.role == "operator" and self.set_back:
-            self.counts.misled += 1
-        elif owner is not None and self._is_live(owner):
+        if owner is not None and self._is_live(owner):
             self._fail("I1", f"{where}, which is alive and holds its lease by every clock of its own")
         vouched = was.ref.display in agent.vouched
         if journal.phase in (Phase.MUTATING, Phase.KEPT) and not vouched:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from fencectl.core.journal import Journal, parse_journal
@@ -10,6 +11,7 @@ from fencectl.core.marks import Mark, read_mark
 from fencectl.core.profiles import DISABLED, JOURNAL, RECONCILE, REQUESTED_AT, SUSPENDED_BY
 from fencectl.core.refs import ObjectRef, Seen, annotations_of, dig
 from fencectl.core.releases import is_own_token
+from fencectl.core.times import parse_time
 
 PLURALS = {"Node": "nodes", "Kustomization": "kustomizations", "Lease": "leases"}
 
@@ -22,8 +24,8 @@ def seen_of(obj: Mapping[str, Any]) -> Seen:
     return Seen(ref, obj)
 
 
-def renewed_text(lease: Mapping[str, Any]) -> str:
-    return str(dig(lease, "spec", "renewTime") or "")
+def renewed_at(lease: Mapping[str, Any]) -> datetime | None:
+    return parse_time(dig(lease, "spec", "renewTime"))
 
 
 def mark_of(obj: Mapping[str, Any] | None) -> Mark | None:

@@ -158,7 +158,8 @@ class Stage:
         """Somebody who runs `recover` again, each time as a new process, until nothing is left to do."""
 
         def run(number: int, actor: Actor) -> None:
-            recoverer = self.recoverer(f"{name}.{number}", actor)
+            resumes = Vouched(frozenset(), self.scenario.resumes)
+            recoverer = self.recoverer(f"{name}.{number}", actor, vouched=resumes)
             if self.scenario.recoverer_believed_dead_s is not None:
                 self.oracle.believed_dead[recoverer.agent.identity] = self.scenario.recoverer_believed_dead_s
             if number < TRIES:
@@ -172,6 +173,7 @@ class Stage:
 
     def clean_up(self) -> None:
         """Whatever happened: one calm and truthful `recover` after the other leaves nothing behind."""
+        self.monitor.ended()
         if self.kernel.failures:
             return
         self.kernel.say("stage", "everybody has ended; from here on all goes well")

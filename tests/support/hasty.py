@@ -1,9 +1,9 @@
 """
 The program with short times, for tests of `deploy`: leases of 6 s, looks again after a moment, writes of 1 s.
 
-A recovery of what such a deploy left watches for a moment, however long its lease was. HASTY_UNWIND_S says for how long
-a deploy tries to release what it has fenced while nobody answers. Everything else is as users run it:
-`python -m tests.support.hasty`.
+A recovery of what such a deploy left watches for a moment, however long its lease was, and a report waits for no
+late write. HASTY_UNWIND_S says for how long a deploy tries to release what it has fenced while nobody answers.
+Everything else is as users run it: `python -m tests.support.hasty`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import os
 import sys
 from typing import Any
 
+from fencectl.core import heartbeat
 from fencectl.run import story
 
+heartbeat.WINDOW_S = 0.2
+heartbeat.LATE_WRITE_S = 0.2
 story.WRITE_S = 1.0
 story.PAUSE_S = 0.2
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 
-from fencectl.core import recovery as decision
+from fencectl.core import heartbeat
 from fencectl.run import story
 
-decision.WINDOW_S = 0.2
+heartbeat.WINDOW_S = 0.2
+heartbeat.LATE_WRITE_S = 0.2
 story.WRITE_S = 2.0
 
 from fencectl.run import recovery  # noqa: E402  -- it takes the time of a write over as it is then
