@@ -19,6 +19,7 @@ def _another(_: Machine) -> str | None:
 
 
 Machine.machine_id = _another  # type: ignore[method-assign, assignment]
+main = hasty.main
 
 if __name__ == "__main__":
-    sys.exit(hasty.main())
+    sys.exit(main())

@@ -252,6 +252,7 @@ def main() -> int:
     name, control = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))
     control.set_inheritable(False)
     module = importlib.import_module("fencectl.__main__" if name == "fencectl" else name)
+    program = module.main  # a module without one fails here, at the first request, and not in each child
     for preloaded in PRELOADED:
         importlib.import_module(preloaded)
     _flush_coverage()
@@ -261,7 +262,7 @@ def main() -> int:
     if arguments is None:
         return 0
     sys.argv = [str(module.__file__), *arguments]
-    return int(module.main())
+    return int(program())
 
 
 if __name__ == "__main__":
