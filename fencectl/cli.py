@@ -176,12 +176,32 @@ def history(
     return command.run(options)
 
 
-@app.command("deploy", cls=Verb, help="Run a command inside fences")
+@app.command("deploy", cls=Verb, help="Apply manifests, or run a command, inside fences")
 def deploy(
     ctx: typer.Context,
     command: Annotated[
         list[str] | None, typer.Argument(metavar="COMMAND", help="What to run, behind `--`")
     ] = None,
+    filename: Annotated[
+        list[str] | None, typer.Option("-f", "--filename", metavar="PATH", help="Manifests to apply")
+    ] = None,
+    kustomize: Annotated[
+        str | None, typer.Option("-k", "--kustomize", metavar="DIR", help="A kustomization to apply")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="For objects that name none")
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Show each field that changes")] = False,
+    force_conflicts: Annotated[
+        bool, typer.Option("--force-conflicts", help="Take fields over that others own")
+    ] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Delete what is no longer rendered")] = False,
+    applyset: Annotated[
+        str | None, typer.Option("--applyset", metavar="NAME", help="The set that is pruned")
+    ] = None,
+    allow_partial_prune: Annotated[
+        bool, typer.Option("--allow-partial-prune", help="Prune on a partial view too")
+    ] = False,
     suspend: Annotated[
         list[str] | None, typer.Option("--suspend", metavar="FENCE", help="kind/NAMESPACE/NAME to suspend")
     ] = None,
@@ -240,6 +260,14 @@ def deploy(
         wait_for_fences=wait_for_fences,
         wait_timeout_s=duration("--wait-timeout", wait_timeout),
         dry_run=dry_run,
+        files=tuple(not_empty("--filename", path) or "" for path in filename or ()),
+        kustomization=not_empty("--kustomize", kustomize),
+        namespace=not_empty("--namespace", namespace),
+        diff=diff,
+        force_conflicts=force_conflicts,
+        prune=prune,
+        applyset=not_empty("--applyset", applyset),
+        allow_partial_prune=allow_partial_prune,
     )
     one_context("deploy", options.common.contexts)
     from fencectl.commands import deploy as command_module

@@ -176,6 +176,8 @@ def _aligned(examples: re.Match[str]) -> str:
 
 # kubectl's two: what the client knows, and what the server would say.
 _DRY_RUNS = {"--dry-run=client": "--dry-run", "--dry-run=server": "--dry-run-server"}
+# What `deploy` tries, it always tries on the server.
+_ONE_DRY_RUN = dict.fromkeys(_DRY_RUNS, "--dry-run")
 _KUBECTL_V = re.compile(r"--?v(?:=?)(\d{1,3})", re.ASCII)
 
 
@@ -184,9 +186,9 @@ def soften(args: Sequence[str], *, verb: str | None = None) -> list[str]:
     Read the spellings of kubectl.
 
     `-v=6`, `-v6`, `--v=6` and `-v 6` as `-vv`, `-v=1` as `-v`, `-v=0` as nothing; `--dry-run=server` and `=client`
-    where the verb has both.
+    where the verb has both, or as the one that it has.
     """
-    dry_runs = _DRY_RUNS if verb == "recover" else {}
+    dry_runs = _DRY_RUNS if verb == "recover" else _ONE_DRY_RUN if verb == "deploy" else {}
     softened: list[str] = []
     rest = list(args)
     while rest:

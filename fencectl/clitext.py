@@ -10,7 +10,7 @@ Look (never writes):
   release   Print the release commands only; it changes nothing itself
   history   Past deploys of a target, and one of them with its timeline
 Act:
-  deploy    Run a command inside fences
+  deploy    Apply manifests, or run a command, inside fences
   recover   Release what a provably dead holder left
   hold      Place, lift or list a manual hold: no deploy starts under it
 Learn:
@@ -65,11 +65,21 @@ Common: --context NAME, -o text|json|yaml|markdown, --config, --kubeconfig,
 Every flag is also read from the environment: FENCECTL_HISTORY_LIMIT=5
 """,
     "deploy": """\
-Usage: {prog} deploy [OPTIONS] -- COMMAND...
-  Run a command inside fences: lease, Flux suspended, nodes cordoned.
-  {prog} deploy -- make deploy              the lease alone
+Usage: {prog} deploy [OPTIONS] -f PATH... | -k DIR | -- COMMAND...
+  Apply manifests, or run a command, inside fences: lease, Flux suspended,
+  nodes cordoned.
+  {prog} deploy -f app/ --dry-run           what would change
+  {prog} deploy -- make deploy              a command
   {prog} deploy --node worker-2 -- ./up.sh  and a node
 
+  -f, --filename PATH       A file, a folder, or - for stdin (repeatable)
+  -k, --kustomize DIR       Built by the kustomize or kubectl on the PATH
+  -n, --namespace NAME      For objects that name none
+  --diff                    Show each field that changes, before it does
+  --force-conflicts         Take over fields that others own
+  --prune                   Delete what was applied and is no longer rendered
+  --applyset NAME           What is pruned together [default: LEASE-applyset]
+  --allow-partial-prune     Prune also where much is gone, or not all was seen
   --suspend FENCE           kind/NAMESPACE/NAME; what applies it is added
   --node NAME               A node to fence (repeatable)
   --node-selector LABELS    Nodes to fence, by label
@@ -78,10 +88,10 @@ Usage: {prog} deploy [OPTIONS] -- COMMAND...
   --lease NS/NAME           The deploy's lease
   --lease-duration DURATION 15s to 300s [default: 30s]
   --drain-timeout DURATION  Wait so long for Flux; 0s: without the proof
-  --timeout DURATION        How long the command may take [default: 1h]
+  --timeout DURATION        How long step 8 may take [default: 1h]
   --wait-for-fences         Wait while a live holder holds them
   --wait-timeout DURATION   Wait so long at most [default: 1h]
-  --dry-run                 Print the plan only
+  --dry-run                 Print the plan only; manifests are tried
 Common: --context NAME, -o text|json, --config, --kubeconfig,
   --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
 Every flag is also read from the environment: FENCECTL_DEPLOY_TIMEOUT=2h

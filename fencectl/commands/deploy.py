@@ -1,4 +1,4 @@
-"""`fencectl deploy -- COMMAND…`: run a command inside fences, and leave nothing behind unexplained."""
+"""`fencectl deploy`: apply manifests or run a command inside fences, and leave nothing behind unexplained."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from fencectl.cluster.clock import SystemClock
@@ -19,6 +20,7 @@ from fencectl.cluster.read import Reads
 from fencectl.cluster.structs import PageDecoder
 from fencectl.cluster.transport import Transport
 from fencectl.commands.common import NOTHING, TargetSettings, resolve
+from fencectl.commands.deploy_files import Planner, Rendered, is_given, render
 from fencectl.commands.deploy_show import Show
 from fencectl.commands.options import Output
 from fencectl.commands.options_acting import DeployOptions
@@ -35,7 +37,7 @@ from fencectl.run.nesting import believe
 from fencectl.run.payload import Ended, Payload
 from fencectl.run.ports import SystemThreads
 from fencectl.run.record import RecordBook
-from fencectl.run.story import read
+from fencectl.run.story import StoppedError, read
 from fencectl.run.targets import find_nodes, find_suspensions
 from fencectl.run.transaction import Deploy, Stage
 
@@ -54,6 +56,9 @@ def run(options: DeployOptions) -> ExitCode:
     _check(options, target)
     told = read_around(os.environ)
     (subject,) = subjects(effective)
+    rendered = None
+    if is_given(options):
+        rendered = render(options, namespace=subject.connection.namespace, environ=os.environ)  # (0)
     clock = SystemClock()
     label = target.print_context or subject.connection.context_name
     with ExitStack() as after:
@@ -64,21 +69,46 @@ def run(options: DeployOptions) -> ExitCode:
         show = Show(options.output, options.common.color, clock, label)
         _warn_of_a_parent(show)
         after.enter_context(_background(signals, show))
-        return _Verb(options, target, subject, door, keeper_door, signals, show, told).run(after)
+        return _Verb(options, target, subject, door, keeper_door, signals, show, told, rendered).run(after)
 
 
 def _check(options: DeployOptions, target: TargetSettings) -> None:
     """Refuse what cannot be, before anything is read."""
     if target.profile.name is not ProfileName.FENCECTL:
         raise UsageError(f"deploy is for the profile fencectl, not {target.profile.name}", hint=NOTHING)
-    if not options.command:
-        raise UsageError("deploy needs a command", hint=f"fencectl deploy [OPTIONS] -- COMMAND…. {NOTHING}")
+    _check_form(options)
     for text in options.suspend:
         _suspend_name(text)
     if options.lease:
         _lease_name(options.lease)
     if not SHORTEST_LEASE_S <= _lease_duration_s(options, target) <= LONGEST_LEASE_S:
         raise UsageError(f"`--lease-duration` must be {SHORTEST_LEASE_S}s to {LONGEST_LEASE_S}s", hint=NOTHING)
+
+
+def _check_form(options: DeployOptions) -> None:
+    """Manifests or a command: exactly one of the two."""
+    if options.command and is_given(options):
+        raise UsageError(
+            f"deploy takes manifests or a command, and got both: `{options.command[0]}`",
+            hint=f"each file has its own `-f`, a folder takes all of its files. {NOTHING}",
+        )
+    if not options.command and not is_given(options):
+        raise UsageError(
+            "deploy needs manifests or a command", hint=f"fencectl deploy -f PATH, or -- COMMAND…. {NOTHING}"
+        )
+    for flag, given in (
+        ("--prune", options.prune),
+        ("--diff", options.diff),
+        ("--force-conflicts", options.force_conflicts),
+        ("--namespace", options.namespace),
+        ("--applyset", options.applyset),
+    ):
+        if given and not is_given(options):
+            raise UsageError(
+                f"`{flag}` is about manifests, and a command has none", hint=f"leave it out. {NOTHING}"
+            )
+    if options.allow_partial_prune and not options.prune:
+        raise UsageError("`--allow-partial-prune` goes with `--prune`", hint=f"leave it out. {NOTHING}")
 
 
 def _warn_of_a_parent(show: Show) -> None:
@@ -129,7 +159,9 @@ class _Verb:
         signals: Signals,
         show: Show,
         told: Around | None,
+        rendered: Rendered | None,
     ) -> None:
+        self._rendered = rendered
         self._options = options
         self._target = target
         self._subject = subject
@@ -151,6 +183,11 @@ class _Verb:
             if isinstance(look, ExitCode):
                 return look
             plan = self._plan(own)
+            if self._rendered is not None:
+                with_objects = self._with_objects(plan, self._rendered)
+                if isinstance(with_objects, ExitCode):
+                    return with_objects
+                plan = with_objects
             if self._options.dry_run:
                 self._show.plan(plan, around=None if self._around is None else self._around.holder)
                 return ExitCode.OK
@@ -301,6 +338,30 @@ class _Verb:
             node_timeout_s=settings.nodes.timeout_s or 1800.0,
             drain_timeout_s=options.drain_timeout_s,
         )
+
+    def _with_objects(self, plan: DeployPlan, rendered: Rendered) -> DeployPlan | ExitCode:
+        """Try every object and show what would change; the exit code where the deploy ends with that."""
+        planner = Planner(self._options, plan.lease, self._door, self._clock, self._signals.stop)
+        try:
+            found = planner.plan(rendered, [*(ref for ref, _ in plan.suspend), *plan.nodes])
+        except StoppedError:
+            if self._signals.code is None:
+                raise
+            self._show.warn("interrupted: nothing was changed")
+            return self._signals.code
+        self._show.changes(found.plan.changes, found.withheld, diff=self._options.diff, ends=self._options.dry_run)
+        plan = replace(plan, apply=found.plan)
+        code = ExitCode.OK
+        if any(change.stands_in_the_way for change in found.plan.changes):
+            code = ExitCode.FAILED_PREVIOUS_RUNS
+        elif found.withheld is not None and (self._options.dry_run or not rendered.manifests):
+            code = ExitCode.OUTCOME_UNKNOWN
+        elif not found.plan.changes:
+            raise UsageError("nothing to deploy: no object was rendered, and none is in the set", hint=NOTHING)
+        if code is ExitCode.OK:
+            return plan
+        self._show.not_begun(plan, code, found.withheld)
+        return code
 
     def _flux_kinds(self) -> tuple[ListedKind, ...]:
         reads = Reads(self._door, clock=self._clock, deadline_s=self._subject.deadline_s)

@@ -11,8 +11,10 @@ from datetime import datetime
 from pathlib import Path
 
 from fencectl.cluster.clock import Clock
+from fencectl.commands.deploy_changes import as_data, summary, table
 from fencectl.commands.options import Color, Output
 from fencectl.commands.output import style_of, write
+from fencectl.core.apply_plan import Change, What
 from fencectl.core.deploy import DeployPlan
 from fencectl.core.errors import ExitCode
 from fencectl.core.identity import parse_holder
@@ -85,8 +87,11 @@ class Show:
             added = " (it applies one of the others)" if ref in plan.added else ""
             lines.append(f"   4  suspend {visible(ref.display)}{added}")
         lines += [f"   6  fence {visible(ref.display)}" for ref in plan.nodes]
-        command = redact_command(plan.command, os.environ)
-        lines += [f"   8  run {shown(command)}", "  10  release all of it in reverse order"]
+        if plan.apply is not None:
+            lines.append(f"   8  apply and follow {summary(plan.apply.changes)}")
+        else:
+            lines.append(f"   8  run {shown(redact_command(plan.command, os.environ))}")
+        lines.append("  10  release all of it in reverse order")
         if self._json:
             self._event(
                 {"type": "plan", "lease": "/".join(plan.lease), "steps": [line.strip() for line in lines[1:]]}
@@ -94,6 +99,36 @@ class Show:
             return
         _write(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
         self._say("nothing was changed")
+
+    def changes(self, changes: Sequence[Change], withheld: str | None, *, diff: bool, ends: bool) -> None:
+        """What would change, before the first write. `ends`: it is the report, and nothing follows it."""
+        if self._json:
+            self._event(as_data(changes, withheld))
+            return
+        lines = [f"{self._label}: {summary(changes)}", *table(changes, diff=diff, withheld=withheld)]
+        if withheld is not None:
+            lines.append(f"prune withheld: {shown(withheld)}")
+        if ends:
+            _write(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
+        else:
+            self._say(*lines)
+
+    def not_begun(self, plan: DeployPlan, code: ExitCode, withheld: str | None) -> None:
+        """Why a deploy of manifests does not begin."""
+        conflict = plan.apply is not None and any(one.what is What.CONFLICT for one in plan.apply.changes)
+        if code is ExitCode.OUTCOME_UNKNOWN:
+            cause = f"the prune was withheld: {withheld}"
+            hint = "look at what is rendered; `--allow-partial-prune` takes away what is seen nevertheless"
+        elif conflict:
+            cause = "fields belong to others"
+            hint = "leave them out of the manifests, or take them over with `--force-conflicts`"
+        else:
+            cause, hint = "the API server refuses objects", "the table above names each, with its manifest"
+        if self._json:
+            self._event(self._as_data(plan, Result(step=1, cause=cause, codes=[code])))
+        lines = [f"{self._err.failed} not deployed to {self._label}: {shown(cause)} ({code.value})"]
+        self._say(*lines, "nothing was changed", f"hint: {hint}")
+        self._github(code, [shown(line) for line in lines])
 
     def held(self, report: FenceReport, code: ExitCode) -> None:
         """Why the deploy may not begin: the first lines of the report."""
@@ -145,6 +180,8 @@ class Show:
             what = f"deployed to {self._label} in {took}, inside of {around}"
             return [f"{self._err.good} {what}: its own fences are released"]
         what = f"deployed generation {result.generation} to {self._label} in {took}"
+        if result.handed is not None:
+            what += f", {result.handed.counts}"
         return [f"{self._err.good} {what}: nothing is fenced"]
 
     def _bad(self, result: Result, took: str) -> list[str]:
@@ -159,7 +196,8 @@ class Show:
         lines = [f"{self._err.failed} {what}"]
         lines += [f"reason: {shown(text)}" for text in (result.cause, result.reason) if text]
         if result.applied:
-            lines.append("now     the command has run: the new state may be live")
+            ran = result.handed.counts if result.handed is not None else "the command has run"
+            lines.append(f"now     {ran}: the new state may be live")
         if not left:
             whose = "nothing is fenced" if result.within is None else "nothing of this run is fenced any more"
             lines.append(f"now     {whose}")
@@ -188,6 +226,7 @@ class Show:
     def _as_data(self, plan: DeployPlan, result: Result) -> dict[str, object]:
         unwound = result.unwound
         return {
+            **self._objects(result),
             "type": "result",
             "apiVersion": "fencectl.dev/v1",
             "kind": "DeployResult",
@@ -203,6 +242,27 @@ class Show:
             "waiting": [fence.seen.ref.display for fence in unwound.waiting] if unwound else [],
             "unresolved": result.unresolved,
         } | ({} if result.within is None else {"within": result.within})
+
+    @staticmethod
+    def _objects(result: Result) -> dict[str, object]:
+        """What a deploy of manifests says more."""
+        handed = result.handed
+        if handed is None:
+            return {}
+        pruned = handed.pruned
+        return {
+            "objects": {
+                "planned": handed.planned,
+                "applied": len(handed.tally.made),
+                "changed": handed.tally.changed,
+                "pruned": [ref.display for ref in pruned.gone] if pruned else [],
+                "pruneWithheld": pruned.withheld if pruned else None,
+            },
+            "followed": [
+                {"object": one.target.ref.display, "verdict": one.verdict.value, "reason": one.reason}
+                for one in (handed.followed.results if handed.followed else ())
+            ],
+        }
 
     def _github(self, code: ExitCode, lines: Sequence[str]) -> None:
         """In GitHub Actions: an output, a summary, and an annotation where it failed."""

@@ -63,10 +63,11 @@ class HoldOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
     """
-    `fencectl deploy -- COMMAND…`.
+    `fencectl deploy -- COMMAND…`, or `-f PATH…`, `-k DIR`.
 
-    `lease`: `NS/NAME`; `suspend`: `kind/NS/NAME`; None or empty: from the config. Times in seconds, None: from the
-    config, else the default.
+    `files`: paths, `-` for stdin; `kustomization`: a folder; `namespace`: for objects that name none; `diff`: show
+    the fields that change. `lease`: `NS/NAME`; `suspend`: `kind/NS/NAME`; None or empty: from the config. Times in
+    seconds, None: from the config, else the default.
     """
 
     common: CommonOptions = field(default_factory=CommonOptions)
@@ -84,6 +85,14 @@ class DeployOptions:
     wait_for_fences: bool = False
     wait_timeout_s: float | None = None
     dry_run: bool = False
+    files: tuple[str, ...] = ()
+    kustomization: str | None = None
+    namespace: str | None = None
+    diff: bool = False
+    force_conflicts: bool = False
+    prune: bool = False
+    applyset: str | None = None
+    allow_partial_prune: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

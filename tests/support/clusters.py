@@ -179,6 +179,7 @@ class Cluster:
         user: str = ADMIN,
         input: str | None = None,  # noqa: A002 -- as subprocess.run calls it
         check: bool = True,
+        env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run the real kubectl as a user."""
         done = subprocess.run(
@@ -186,7 +187,7 @@ class Cluster:
             input=input,
             capture_output=True,
             text=True,
-            env=self.kubectl_environment(user),
+            env={**self.kubectl_environment(user), **(env or {})},
             timeout=KUBECTL_TIMEOUT_S,
             check=False,
         )

@@ -174,30 +174,35 @@ class DeployScene:
         script: str | None = None,
         stdout: int | IO[bytes] | None = None,
         stderr: int | IO[bytes] | None = None,
+        stdin: bytes | None = None,
+        payload: bool = True,
     ) -> Running:
         """
-        Start a deploy of this command.
+        Start a deploy of this command. `payload` False: of what the arguments say, with `stdin` to read.
 
         `script`: one for bash in which `DEPLOY` stands for it, as a step's `run:` would.
         """
         number = len(self.started)
         out, err = self.folder / f"out-{number}", self.folder / f"err-{number}"
-        line = [sys.executable, "-m", module, "deploy", *arguments, "--", *(command or ("true",))]
+        behind = ("--", *(command or ("true",))) if payload else ()
+        line = [sys.executable, "-m", module, "deploy", *arguments, *behind]
         if script is not None:
             line = ["bash", "-e", "-c", script.replace("DEPLOY", shlex.join(line))]
+        into = self.folder / f"in-{number}"
+        into.write_bytes(stdin or b"")
         environ = self.environment(**(env or {}))
         plain = script is None and stdout is None and stderr is None
         process: prefork.Process
-        with out.open("wb") as out_file, err.open("wb") as err_file, Path(os.devnull).open("rb") as nothing:
+        with out.open("wb") as out_file, err.open("wb") as err_file, into.open("rb") as in_file:
             if plain and prefork.can_fork(environ):
-                descriptors = nothing.fileno(), out_file.fileno(), err_file.fileno()
+                descriptors = in_file.fileno(), out_file.fileno(), err_file.fileno()
                 process = prefork.start(
                     module, line[3:], environ=environ, cwd=self.folder, descriptors=descriptors, new_session=True
                 )
             else:
                 process = subprocess.Popen(
                     line,
-                    stdin=nothing,
+                    stdin=in_file,
                     stdout=out_file if stdout is None else stdout,
                     stderr=err_file if stderr is None else stderr,
                     cwd=self.folder,
