@@ -26,12 +26,17 @@ class ApiResources:
         self._reads = reads
         self._versions: dict[str, dict[str, ListedKind]] = {}
         self._groups: dict[str, list[str]] | None = None
+        self._with_status: set[tuple[str, str]] = set()
 
     def find(self, api_version: str, kind: str) -> ListedKind | None:
         """The resource of a kind; None where the server has none of that name in that version."""
         if api_version not in self._versions:
             self._versions[api_version] = self._read(api_version)
         return self._versions[api_version].get(kind)
+
+    def has_status(self, kind: ListedKind) -> bool:
+        """Whether a kind that was found has a status of its own, which a controller writes."""
+        return (kind.api_version, kind.plural) in self._with_status
 
     def find_any(self, group: str, kind: str) -> ListedKind | None:
         """The resource of a kind in whichever version has it, the preferred one first."""
@@ -53,6 +58,10 @@ class ApiResources:
             raise ReadFailedError(UNDECODABLE) from bad
         if answer.status != 200 or not isinstance(resources, list):
             raise ReadFailedError(UNDECODABLE)
+        names = [str(dig(one, "name")) for one in resources]
+        self._with_status |= {
+            (api_version, name.removesuffix("/status")) for name in names if name.endswith("/status")
+        }
         return {kind.kind: kind for kind in _kinds(group, version, resources)}
 
     def _versions_of(self, group: str) -> list[str]:

@@ -20,7 +20,7 @@ from fencectl.cluster.read import Reads
 from fencectl.cluster.structs import PageDecoder
 from fencectl.cluster.transport import Transport
 from fencectl.commands.common import NOTHING, TargetSettings, resolve
-from fencectl.commands.deploy_files import Planner, Rendered, is_given, render
+from fencectl.commands.deploy_files import Planner, Rendered, check_form, is_given, render
 from fencectl.commands.deploy_show import Show
 from fencectl.commands.options import Output
 from fencectl.commands.options_acting import DeployOptions
@@ -32,6 +32,7 @@ from fencectl.core.journal import Journal, Phase
 from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of, read_around
 from fencectl.core.profiles import ProfileName
 from fencectl.core.refs import ObjectRef, dig
+from fencectl.run.follow import Follower
 from fencectl.run.leasing import LeaseAt, LeaseBusyError
 from fencectl.run.nesting import believe
 from fencectl.run.payload import Ended, Payload
@@ -76,39 +77,13 @@ def _check(options: DeployOptions, target: TargetSettings) -> None:
     """Refuse what cannot be, before anything is read."""
     if target.profile.name is not ProfileName.FENCECTL:
         raise UsageError(f"deploy is for the profile fencectl, not {target.profile.name}", hint=NOTHING)
-    _check_form(options)
+    check_form(options)
     for text in options.suspend:
         _suspend_name(text)
     if options.lease:
         _lease_name(options.lease)
     if not SHORTEST_LEASE_S <= _lease_duration_s(options, target) <= LONGEST_LEASE_S:
         raise UsageError(f"`--lease-duration` must be {SHORTEST_LEASE_S}s to {LONGEST_LEASE_S}s", hint=NOTHING)
-
-
-def _check_form(options: DeployOptions) -> None:
-    """Manifests or a command: exactly one of the two."""
-    if options.command and is_given(options):
-        raise UsageError(
-            f"deploy takes manifests or a command, and got both: `{options.command[0]}`",
-            hint=f"each file has its own `-f`, a folder takes all of its files. {NOTHING}",
-        )
-    if not options.command and not is_given(options):
-        raise UsageError(
-            "deploy needs manifests or a command", hint=f"fencectl deploy -f PATH, or -- COMMAND…. {NOTHING}"
-        )
-    for flag, given in (
-        ("--prune", options.prune),
-        ("--diff", options.diff),
-        ("--force-conflicts", options.force_conflicts),
-        ("--namespace", options.namespace),
-        ("--applyset", options.applyset),
-    ):
-        if given and not is_given(options):
-            raise UsageError(
-                f"`{flag}` is about manifests, and a command has none", hint=f"leave it out. {NOTHING}"
-            )
-    if options.allow_partial_prune and not options.prune:
-        raise UsageError("`--allow-partial-prune` goes with `--prune`", hint=f"leave it out. {NOTHING}")
 
 
 def _warn_of_a_parent(show: Show) -> None:
@@ -256,6 +231,7 @@ class _Verb:
             read_again=self._read_again,
             tell=self._show.tell,
             run_payload=self._run_payload,
+            follower=lambda must_stop, tell: Follower(self._door, self._clock, tell, must_stop),
         )
 
     def _run_payload(
@@ -350,7 +326,8 @@ class _Verb:
             self._show.warn("interrupted: nothing was changed")
             return self._signals.code
         self._show.changes(found.plan.changes, found.withheld, diff=self._options.diff, ends=self._options.dry_run)
-        plan = replace(plan, apply=found.plan)
+        follow_timeout_s = self._target.settings.follow.timeout_s
+        plan = replace(plan, apply=replace(found.plan, follow_timeout_s=follow_timeout_s))
         code = ExitCode.OK
         if any(change.stands_in_the_way for change in found.plan.changes):
             code = ExitCode.FAILED_PREVIOUS_RUNS
@@ -374,7 +351,9 @@ class _Verb:
         if selector is None:
             return self._options.nodes
         reads = Reads(self._door, clock=self._clock, deadline_s=self._subject.deadline_s)
-        query = ListQuery(NODES, PageDecoder(()), 500, (("labelSelector", selector),), accept=METADATA_ONLY)
+        query = ListQuery(
+            NODES, PageDecoder((), everything=True), 500, (("labelSelector", selector),), accept=METADATA_ONLY
+        )
         found = [item.name for item in read_list(reads, query).items]
         return tuple(dict.fromkeys([*self._options.nodes, *sorted(found)]))
 

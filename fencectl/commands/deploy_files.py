@@ -42,6 +42,32 @@ def is_given(options: DeployOptions) -> bool:
     return bool(options.files or options.kustomization)
 
 
+def check_form(options: DeployOptions) -> None:
+    """Manifests or a command: exactly one of the two."""
+    if options.command and is_given(options):
+        raise UsageError(
+            f"deploy takes manifests or a command, and got both: `{options.command[0]}`",
+            hint=f"each file has its own `-f`, a folder takes all of its files. {NOTHING}",
+        )
+    if not options.command and not is_given(options):
+        raise UsageError(
+            "deploy needs manifests or a command", hint=f"fencectl deploy -f PATH, or -- COMMAND…. {NOTHING}"
+        )
+    for flag, given in (
+        ("--prune", options.prune),
+        ("--diff", options.diff),
+        ("--force-conflicts", options.force_conflicts),
+        ("--namespace", options.namespace),
+        ("--applyset", options.applyset),
+    ):
+        if given and not is_given(options):
+            raise UsageError(
+                f"`{flag}` is about manifests, and a command has none", hint=f"leave it out. {NOTHING}"
+            )
+    if options.allow_partial_prune and not options.prune:
+        raise UsageError("`--allow-partial-prune` goes with `--prune`", hint=f"leave it out. {NOTHING}")
+
+
 def render(options: DeployOptions, *, namespace: str, environ: Mapping[str, str]) -> Rendered:
     """
     Read and check every manifest (step 0). `namespace`: of the context.

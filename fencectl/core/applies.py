@@ -126,6 +126,7 @@ class Defined:
     plural: str
     namespaced: bool
     definition: str
+    has_status: bool
 
 
 def kinds_defined(manifests: Iterable[Manifest]) -> dict[tuple[str, str], Defined]:
@@ -142,7 +143,8 @@ def kinds_defined(manifests: Iterable[Manifest]) -> dict[tuple[str, str], Define
         for version in versions if isinstance(versions, list) else ():
             name = dig(version, "name")
             if isinstance(name, str) and dig(version, "served") is True:
-                found[f"{group}/{name}", kind] = Defined(plural, namespaced, one.name)
+                has_status = dig(version, "subresources", "status") is not None
+                found[f"{group}/{name}", kind] = Defined(plural, namespaced, one.name, has_status)
     return found
 
 

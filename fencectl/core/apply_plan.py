@@ -54,12 +54,15 @@ class Planned:
     One object to apply. `configuration.target` has the uid that was read, empty where there was no such object.
 
     `version`: the resourceVersion that was read, None where there was none. `definition`: the name of the
-    CustomResourceDefinition of this deploy that brings its kind.
+    CustomResourceDefinition of this deploy that brings its kind. `has_status`: its kind has a status to follow.
+    `held`: it is a suspension of this run, so that nothing of it moves before the fences are gone.
     """
 
     configuration: Configuration
     version: str | None = None
     definition: str | None = None
+    has_status: bool = True
+    held: bool = False
 
     @property
     def ref(self) -> ObjectRef:
@@ -99,6 +102,7 @@ class ApplyPlan:
 
     `arguments`: how the input was named, for the record. `force`: take fields over from others. `applyset`: None
     where the deploy keeps none. `prune`: take away what is no longer rendered; `partial`: also on a partial view.
+    `follow_timeout_s`: follow no longer than this.
     """
 
     objects: tuple[Planned, ...]
@@ -108,3 +112,4 @@ class ApplyPlan:
     applyset: SetPlan | None = None
     prune: bool = False
     partial: bool = False
+    follow_timeout_s: float | None = None

@@ -46,6 +46,8 @@ class Made:
     ref: ObjectRef
     raw: Raw
     changed: bool
+    has_status: bool = True
+    held: bool = False
 
 
 @dataclass(slots=True)
@@ -131,7 +133,7 @@ class Applier:
             self._tell(f"{ref.display}: left out, a fence has it: {', '.join(planned.configuration.left_out)}")
         if changed:
             self._tell(f"{ref.display} {'created' if planned.version is None else 'changed'}")
-        return Made(made, raw, changed)
+        return Made(made, raw, changed, planned.has_status, planned.held)
 
     def apply_one(
         self, configuration: Configuration, *, end_s: float, new_kind: bool = False, counts: bool = True

@@ -2,7 +2,8 @@
 Step 8 of a deploy of manifests: apply them, follow them, prune what is no longer rendered, say what came of it.
 
 Success is said only if every object was applied and followed to success, and nothing was withheld. A prune comes
-last: whatever is doubtful before it withholds it.
+last: whatever is doubtful before it withholds it. What this run itself suspends cannot move before step 10, so it
+is applied, named, and not followed.
 """
 
 from __future__ import annotations
@@ -100,17 +101,26 @@ class HandingOver:
         )
         applier.apply_all(plan, handed.tally, timeout_s=timeout_s)
         self._tell(f"applied {len(handed.tally.made)} objects, {handed.tally.changed} changed")
-        self._follow(handed, end_s=end_s)
+        self._follow(plan, handed, end_s=end_s)
         self._prune(plan, applier, handed, end_s=end_s)
 
-    def _follow(self, handed: Handed, *, end_s: float) -> None:
+    def _follow(self, plan: ApplyPlan, handed: Handed, *, end_s: float) -> None:
         if not handed.tally.made:
             return
         if self._follower is None:
             handed.note(ExitCode.OUTCOME_UNKNOWN, "what was applied was not followed")
             return
-        targets = [_target(one) for one in handed.tally.made]
+        for one in handed.tally.made:
+            if one.held:
+                self._tell(
+                    f"{one.ref.display} is not followed: this run suspends it, it moves once it is released"
+                )
+        targets = [_target(one) for one in handed.tally.made if not one.held]
+        if not targets:
+            return
         left_s = max(1.0, end_s - self._clock.monotonic_s())
+        if plan.follow_timeout_s is not None:
+            left_s = min(left_s, plan.follow_timeout_s)
         followed = handed.followed = self._follower.follow(targets, left_s)
         self._stop_if_asked()
         bad = [one for one in followed.results if one.verdict is not RolloutVerdict.SUCCEEDED]
@@ -164,7 +174,9 @@ class HandingOver:
 
 def _target(made: Made) -> Target:
     generation = dig(made.raw, "metadata", "generation")
-    return Target(made.ref, generation if isinstance(generation, int) else None, made=made.raw)
+    return Target(
+        made.ref, generation if isinstance(generation, int) else None, made=made.raw, has_status=made.has_status
+    )
 
 
 def _sum(followed: Followed) -> str:

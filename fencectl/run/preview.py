@@ -43,6 +43,7 @@ class Resolved:
     manifest: Manifest
     ref: ObjectRef
     definition: str | None = None
+    has_status: bool = True
 
 
 def resolve(
@@ -77,7 +78,10 @@ def resolve(
             )
         where = (one.namespace or namespace) if namespaced else None
         ref = ObjectRef(one.api_version, one.kind, plural, where, one.name, "")
-        found.append(Resolved(one, ref, coming.definition if kind is None and coming is not None else None))
+        if kind is not None:
+            found.append(Resolved(one, ref, has_status=resources.has_status(kind)))
+        elif coming is not None:
+            found.append(Resolved(one, ref, coming.definition, coming.has_status))
     places = {id(one.manifest): one.ref.namespace for one in found}
     refuse_twins([one.manifest for one in found], lambda one: places[id(one)])
     return tuple(found)
@@ -120,8 +124,10 @@ class Previewer:
             if self._stop.is_set():
                 workers.stop()
                 return
-            configuration = configure(one.manifest, one.ref, fenced=fenced(one.ref), labels=labels)
-            made = self._one(one, configuration, new_namespaces)
+            is_fenced = fenced(one.ref)
+            configuration = configure(one.manifest, one.ref, fenced=is_fenced, labels=labels)
+            planned, change = self._one(one, configuration, new_namespaces)
+            made = replace(planned, held=is_fenced and one.ref.kind != "Node"), change
             with workers.lock:
                 results[number] = made
 
@@ -143,7 +149,7 @@ class Previewer:
         uid, version = (str(dig(live, "metadata", key) or "") for key in ("uid", "resourceVersion"))
         target = ObjectRef(one.ref.api_version, one.ref.kind, one.ref.plural, one.ref.namespace, one.ref.name, uid)
         configuration = replace(configuration, target=target)
-        planned = Planned(configuration, version or None, one.definition)
+        planned = Planned(configuration, version or None, one.definition, one.has_status)
         change = Change(target, What.UNTRIED, left_out=configuration.left_out, where=one.manifest.where)
         if one.definition is not None:
             return planned, replace(change, why=f"its kind comes with {one.definition}")

@@ -76,10 +76,21 @@ def list_members(door: Door, clock: Clock, applyset: SetPlan) -> Members:
 
 def _list(reads: Reads, kind: ListedKind, namespace: str | None, label: str) -> list[ObjectRef]:
     selector = (("labelSelector", f"{PART_OF}={label}"),)
-    query = ListQuery(kind, PageDecoder(()), 500, selector, accept=METADATA_ONLY, whole=False, namespace=namespace)
+    query = ListQuery(
+        kind,
+        PageDecoder((), everything=True),
+        500,
+        selector,
+        accept=METADATA_ONLY,
+        whole=False,
+        namespace=namespace,
+    )
+    listed = read_list(reads, query)
+    if listed.malformed:
+        raise ReadFailedError(f"{listed.malformed[0]} cannot be decoded")
     return [
         ObjectRef(kind.api_version, kind.kind, kind.plural, item.namespace, item.name, item.uid)
-        for item in read_list(reads, query).items
+        for item in listed.items
     ]
 
 

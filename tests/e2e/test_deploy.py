@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fencectl.sandbox import Sandbox
-from tests.support.clusters import Cluster
+from tests.support.clusters import Cluster, expect
 from tests.support.deploys import LEASE_PATH, Child, DeployScene
 
 SEEN = (
@@ -87,6 +87,18 @@ def test_dry_run_changes_nothing(scene: DeployScene) -> None:
     assert "nothing was changed" in done.stderr
     assert scene.now() == scene.before
     assert scene.cluster.request("GET", LEASE_PATH).status == 404
+
+
+def test_nodes_are_found_by_their_labels(sandbox_cluster: Cluster, tmp_path: Path) -> None:
+    """All of the selector, and those that are named beside it."""
+    scene = DeployScene.on(sandbox_cluster, tmp_path)
+    for name in ("worker-2", "worker-3"):
+        expect(sandbox_cluster.merge_patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"pool": name}}}), 200)
+    done = scene.deploy("--dry-run", "--node-selector", "pool=worker-3", "--node", "worker-2")
+    assert [line.strip() for line in done.stdout.splitlines() if " fence " in line] == [
+        "6  fence node/worker-2",
+        "6  fence node/worker-3",
+    ]
 
 
 def test_command_reaches_the_target_whatever_the_current_context_is(

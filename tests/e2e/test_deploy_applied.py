@@ -1,0 +1,154 @@
+"""
+`deploy -f` as a process, on both clusters: what it applies, what it gives back, what it prunes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fencectl.core.applyset import PART_OF, set_id
+from tests.support.clusters import Cluster, ensure_namespace, make_configmap
+from tests.support.deploys import DeployScene
+from tests.support.manifests import CM, config_map, deploy, names, write
+
+CHILD = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/infrastructure"
+
+
+@pytest.fixture
+def scene(clean_cluster: Cluster, tmp_path: Path) -> Iterator[DeployScene]:
+    made = DeployScene.on(clean_cluster, tmp_path)
+    yield made
+    made.end()
+
+
+def test_manifests_are_applied_inside_the_fences_and_the_table_comes_first(scene: DeployScene) -> None:
+    """With our manager; a fenced object without its suspend, which is said; everything is given back."""
+    live = scene.cluster.get(CHILD)
+    child = {
+        "apiVersion": live["apiVersion"],
+        "kind": live["kind"],
+        "metadata": {"name": "infrastructure", "namespace": "flux-system", "labels": {"touched": "yes"}},
+        "spec": {"suspend": False},
+    }
+    make_configmap(scene.cluster, "old", data={"a": "1", "b": "1"}, manager="fencectl-test")
+    made = config_map("new", a="1")
+    done = deploy(scene, *scene.fences, "--diff", "-f", write(scene, made, child))
+    assert done.code == 0, done.text
+    said = done.stderr
+    assert said.index("+ configmap/default/new") < said.index("lease/flux-system/fencectl-deploy taken")
+    assert "~ kustomization/flux-system/infrastructure  1 field" in said
+    assert 'metadata.labels.touched: "yes" (new)' in said
+    assert "left out, a fence has it: spec.suspend" in said
+    assert "kustomization/flux-system/infrastructure is not followed: this run suspends it" in said
+    assert "✓ deployed generation 1 to prod" in said
+    assert "2 of 2 objects applied, 2 changed: nothing is fenced" in said
+    (entry,) = scene.cluster.get(f"{CM}/new")["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"]) == ("fencectl", "Apply")
+    now = scene.cluster.get(CHILD)
+    assert now["metadata"]["labels"]["touched"] == "yes"
+    assert not now["spec"].get("suspend")
+    assert "fencectl.dev/holder" not in now["metadata"].get("annotations", {})
+    assert (scene.lease()["holderIdentity"], scene.record()["outcome"]) == ("", "deployed")
+    assert scene.record()["command"].startswith("-f ")
+    again = deploy(scene, "-o", "json", "-f", write(scene, made))
+    assert again.code == 0, again.text
+    events = [json.loads(line) for line in again.stdout.splitlines()]
+    (table,) = [event for event in events if event["type"] == "changes"]
+    assert [(one["object"], one["what"]) for one in table["objects"]] == [("configmap/default/new", "same")]
+    assert events[-1]["objects"]["changed"] == 0
+
+
+def test_case_61_prune_takes_what_is_no_longer_rendered_and_is_withheld_on_too_little(scene: DeployScene) -> None:
+    """One of five goes; of four, one or none is rendered: withheld, 15, nothing goes, and no record advances."""
+    label = {"labelSelector": f"{PART_OF}={set_id('flux-system', 'fencectl-deploy-applyset')}"}
+    make_configmap(scene.cluster, "foreign", data={"a": "1"})
+    objects = [config_map(f"cm-{number}") for number in range(5)]
+    first = deploy(scene, "--prune", "-f", write(scene, *objects))
+    assert first.code == 0, first.text
+    assert len(scene.cluster.get(CM, **label)["items"]) == 5
+    second = deploy(scene, "--prune", "-f", write(scene, *objects[:4]))
+    assert second.code == 0, second.text
+    assert "- configmap/default/cm-4  no longer rendered: pruned" in second.stderr
+    assert names(scene) == ["cm-0", "cm-1", "cm-2", "cm-3", "foreign"]
+    third = deploy(scene, "--prune", "-f", write(scene, objects[0]))
+    assert third.code == 15, third.text
+    assert "the render has shrunk by more than half (1 rendered, 4 in the set)" in third.stderr
+    assert scene.record(3)["outcome"] != "deployed"
+    nothing = deploy(scene, "--prune", "-f", write(scene))
+    assert nothing.code == 15, nothing.text
+    assert "nothing was rendered (0 rendered, 4 in the set)" in nothing.stderr
+    assert names(scene) == ["cm-0", "cm-1", "cm-2", "cm-3", "foreign"]
+    # A deploy that does not prune takes nothing out of the set.
+    assert deploy(scene, "-f", write(scene, *objects[:2])).code == 0
+    assert len(scene.cluster.get(CM, **label)["items"]) == 4
+    allowed = deploy(scene, "--prune", "--allow-partial-prune", "-f", write(scene, objects[0]))
+    assert allowed.code == 0, allowed.text
+    assert names(scene) == ["cm-0", "foreign"]
+
+
+def test_kubectl_knows_the_set_as_one_of_another_tool(scene: DeployScene) -> None:
+    """The id is the one that kubectl computes: it gets as far as the tooling, which it leaves alone."""
+    path = write(scene, config_map("cm-0"))
+    assert deploy(scene, "--prune", "-f", path).code == 0
+    parent = "configmaps/fencectl-deploy-applyset"
+    done = scene.cluster.kubectl(
+        "apply",
+        "--prune",
+        "--applyset",
+        parent,
+        "-n",
+        "flux-system",
+        "-f",
+        path,
+        check=False,
+        env={"KUBECTL_APPLYSET": "true"},
+    )
+    assert done.returncode != 0
+    assert "fencectl" in done.stderr, done.stderr
+    assert "tooling" in done.stderr
+
+
+def test_stdin_is_applied_to_the_namespace_that_is_asked_for(scene: DeployScene) -> None:
+    """`-n` for what names none; an object that names another one is refused."""
+    ensure_namespace(scene.cluster, "elsewhere")
+    made = yaml.safe_dump(config_map("new")).encode()
+    done = deploy(scene, "-n", "elsewhere", "-f", "-", stdin=made)
+    assert done.code == 0, done.text
+    assert scene.cluster.get("/api/v1/namespaces/elsewhere/configmaps/new")["data"] == {"a": "1"}
+    other = {**config_map("x"), "metadata": {"name": "x", "namespace": "default"}}
+    refused = deploy(scene, "-n", "elsewhere", "-f", "-", stdin=yaml.safe_dump(other).encode())
+    assert refused.code == 2, refused.text
+    assert "stdin:1: configmap/default/x names the namespace default, and `-n` says elsewhere" in refused.stderr
+
+
+def test_prune_is_withheld_where_a_list_is_forbidden(sandbox_cluster: Cluster, tmp_path: Path) -> None:
+    """Half-way: what is applied stays, nothing goes, 15, and the record does not advance."""
+    scene = DeployScene.on(sandbox_cluster, tmp_path)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "MQ=="}}
+    assert deploy(scene, "--prune", "-f", write(scene, config_map("a"), config_map("b"), secret)).code == 0
+    sandbox_cluster.sandbox.faults.refuse(verb="list", resource="secrets", status=403)
+    done = deploy(scene, "--prune", "-f", write(scene, config_map("a"), secret))
+    assert done.code == 15, done.text
+    assert "prune withheld: Secret in default could not be listed: forbidden" in done.stderr
+    assert names(scene) == ["a", "b"]
+    assert scene.record(2)["outcome"] != "deployed"
+    sandbox_cluster.sandbox.faults.clear()
+    later = deploy(scene, "--prune", "-f", write(scene, config_map("a"), secret))
+    assert later.code == 0, later.text
+    assert names(scene) == ["a"]
+
+
+def test_conflict_is_forced_only_where_that_is_asked_for(sandbox_cluster: Cluster, tmp_path: Path) -> None:
+    """The field is ours then."""
+    scene = DeployScene.on(sandbox_cluster, tmp_path)
+    make_configmap(scene.cluster, "shared", data={"a": "theirs"}, manager="helm")
+    path = write(scene, config_map("shared", a="ours"))
+    assert deploy(scene, "-f", path).code == 10
+    forced = deploy(scene, "--force-conflicts", "-f", path)
+    assert forced.code == 0, forced.text
+    assert scene.cluster.get(f"{CM}/shared")["data"] == {"a": "ours"}
