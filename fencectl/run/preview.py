@@ -25,7 +25,8 @@ from fencectl.core.diffing import field_changes
 from fencectl.core.errors import NotReadableError, UsageError
 from fencectl.core.manifest_text import ManifestError
 from fencectl.core.manifests import Manifest, refuse_twins
-from fencectl.core.refs import ObjectRef, Raw, dig
+from fencectl.core.profiles import HOLDER
+from fencectl.core.refs import ObjectRef, Raw, annotations_of, dig
 from fencectl.run.ports import Door
 from fencectl.run.story import PAUSE_S, StoppedError
 
@@ -124,10 +125,7 @@ class Previewer:
             if self._stop.is_set():
                 workers.stop()
                 return
-            is_fenced = fenced(one.ref)
-            configuration = configure(one.manifest, one.ref, fenced=is_fenced, labels=labels)
-            planned, change = self._one(one, configuration, new_namespaces)
-            made = replace(planned, held=is_fenced and one.ref.kind != "Node"), change
+            made = self._one(one, fenced(one.ref), labels, new_namespaces)
             with workers.lock:
                 results[number] = made
 
@@ -143,13 +141,17 @@ class Previewer:
         return Preview(tuple(one for one, _ in ordered), tuple(change for _, change in ordered))
 
     def _one(
-        self, one: Resolved, configuration: Configuration, new_namespaces: Collection[str]
+        self, one: Resolved, fenced: bool, labels: Mapping[str, str], new_namespaces: Collection[str]
     ) -> tuple[Planned, Change]:
         live = self._live(one.ref) if one.definition is None else None
+        # NB: a mark that is there although the deploy may begin is that of the run around this one.
+        fenced = fenced or (live is not None and HOLDER in annotations_of(live))
+        configuration = configure(one.manifest, one.ref, fenced=fenced, labels=labels)
         uid, version = (str(dig(live, "metadata", key) or "") for key in ("uid", "resourceVersion"))
         target = ObjectRef(one.ref.api_version, one.ref.kind, one.ref.plural, one.ref.namespace, one.ref.name, uid)
         configuration = replace(configuration, target=target)
-        planned = Planned(configuration, version or None, one.definition, one.has_status)
+        held = fenced and one.ref.kind != "Node"
+        planned = Planned(configuration, version or None, one.definition, one.has_status, held)
         change = Change(target, What.UNTRIED, left_out=configuration.left_out, where=one.manifest.where)
         if one.definition is not None:
             return planned, replace(change, why=f"its kind comes with {one.definition}")

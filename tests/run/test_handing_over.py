@@ -196,6 +196,26 @@ def test_fenced_object_is_applied_without_what_the_fence_has_and_said() -> None:
     assert after == before
 
 
+def test_object_under_the_fence_of_the_run_around_is_applied_without_it_too() -> None:
+    """Its mark is there although the deploy may begin; it is not followed, since it cannot move."""
+    applying = Applying()
+    live = applying.get(f"{KS}/apps")
+    live["metadata"]["annotations"] = {HOLDER: "the run around"}
+    live["spec"]["suspend"] = True
+    applying.scene.sandbox.store.update(live)
+    manifest = {
+        "apiVersion": live["apiVersion"],
+        "kind": live["kind"],
+        "metadata": {"name": "apps", "namespace": "flux-system", "labels": {"new": "label"}},
+        "spec": {"suspend": False},
+    }
+    result = applying.deploy(manifest)
+    assert result.code is ExitCode.OK, result.cause
+    after = applying.get(f"{KS}/apps")
+    assert (after["spec"]["suspend"], after["metadata"]["labels"]["new"]) == (True, "label")
+    assert applying.follower.targets == []
+
+
 @pytest.mark.parametrize("how", ["drop_before", "drop_after"])
 def test_lost_answer_is_no_failure_and_the_same_is_sent_again(how: str) -> None:
     """A configuration says what shall be, so a second time does no harm."""

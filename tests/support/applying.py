@@ -20,7 +20,7 @@ from fencectl.core.rollout import Cause, Followed, Result as FollowResult, Rollo
 from fencectl.run.preview import Preview, Previewer, resolve
 from fencectl.run.stage import Result
 from fencectl.run.transaction import Deploy, Stage
-from tests.support.deploying import KilledError, Scene
+from tests.support.deploying import LEASE, KilledError, Scene
 from tests.support.inprocess import SandboxDoor
 
 CM = "/api/v1/namespaces/shop/configmaps"
@@ -88,9 +88,7 @@ class Applying:
         partial: bool = False,
         before: Contents | None = None,
     ) -> DeployPlan:
-        base = self.scene.plan()
-        if not self.fences:
-            base = replace(base, suspend=(), added=(), nodes=())
+        base = self.scene.plan() if self.fences else DeployPlan(lease=LEASE, command=())
         fenced = (*(ref for ref, _ in base.suspend), *base.nodes)
         applyset = SetPlan("flux-system", "shop-set", before or Contents(), Contents()) if self.keeps_set else None
         found = self.preview(*objects, force=force, fenced=fenced, label=applyset.id if applyset else None)
