@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fencectl.core.refs import Raw, annotations_of, dig
+from fencectl.core.refs import Raw, annotations_of, dig, is_deleting
 from fencectl.core.rollout import Around, Cause, Judgement, NodeRollout, NodeState, PodTrouble, Target
 from fencectl.core.rollout_pods import (
     doom,
@@ -44,11 +44,17 @@ def judge_daemon_set(target: Target, obj: Raw, around: Around) -> Judgement:
     if desired is None:
         return waiting(Cause.NOT_SEEN, "its controller has not counted its nodes yet")
     updated, available = count(status, "updatedNumberScheduled"), count(status, "numberAvailable")
-    pods = [pod for pod in owned(around.pods, uid_of(obj)) if not is_finished(pod)]
-    new = [pod for pod in pods if is_new(pod, obj)]
+    # NB: on a node that is down a pod ends for ever, and is all that is known of that node.
+    pods = [pod for pod in owned(around.pods, uid_of(obj), ending=True) if not is_finished(pod)]
+    new = [pod for pod in pods if is_new(pod, obj) and not is_deleting(pod)]
     nodes = _nodes(obj, pods, around)
+    every = troubles(pods, around.nodes)
     if updated >= desired and available >= desired:
-        return done(f"updated and available on {_count(desired)}", grace_s=STEADY_S, nodes=nodes)
+        # NB: a node that is down is not desired any more, once its taint is seen; the pod on it is as it was.
+        left = [one for one in nodes if one.state is not NodeRollout.UPDATED] if around.pods else []
+        more = f"; not confirmed on {_names([one.node for one in left])}" if left else ""
+        reason = f"updated and available on {_count(desired)}{more}"
+        return done(reason, grace_s=STEADY_S, pods=every, nodes=nodes)
     bad = troubles(new, around.nodes)
     state = f"updated on {updated} of {_count(desired)}, available on {available}"
     judgement = doom(bad)
@@ -56,8 +62,7 @@ def judge_daemon_set(target: Target, obj: Raw, around: Around) -> Judgement:
         failing = [one.node for one in nodes if one.state is NodeRollout.FAILING]
         reason = f"{judgement.reason} on {_names(failing)}"
         return replace(judgement, reason=reason, nodes=nodes)
-    every = troubles(pods, around.nodes)
-    down = sorted({one.node for one in every if one.cause is Cause.NODE and one.node})
+    down = [one.node for one in nodes if one.state is not NodeRollout.UPDATED and _down(one.node, around)]
     if section(obj, "spec", "updateStrategy").get("type") == "OnDelete" and updated < desired and not down:
         reason = f"its strategy is OnDelete, and the pods of {updated} of {_count(desired)} were replaced"
         return unknown(Cause.ON_DELETE, reason, grace_s=BLOCKED_GRACE_S, pods=bad, nodes=nodes)
@@ -92,7 +97,7 @@ def _nodes(daemon_set: Raw, pods: Sequence[Raw], around: Around) -> tuple[NodeSt
             continue
         state = _state(node, pod, daemon_set, around)
         # NB: for a moment a node has an old and a new pod; what is new decides.
-        if node not in by_node or is_new(pod, daemon_set):
+        if node not in by_node or (is_new(pod, daemon_set) and not is_deleting(pod)):
             by_node[node] = state
     order = (NodeRollout.FAILING, NodeRollout.NOT_CONFIRMED, NodeRollout.UPDATED)
     return tuple(sorted(by_node.values(), key=lambda one: (order.index(one.state), one.node)))
@@ -100,11 +105,15 @@ def _nodes(daemon_set: Raw, pods: Sequence[Raw], around: Around) -> tuple[NodeSt
 
 def _state(node: str, pod: Raw, daemon_set: Raw, around: Around) -> NodeState:
     fresh = is_new(pod, daemon_set)
-    if is_ready(pod) and fresh:
+    if is_ready(pod) and fresh and not is_deleting(pod):
         return NodeState(node, NodeRollout.UPDATED)
+    # NB: an old pod on it may go on saying that it is ready.
+    down = _down(node, around)
+    if down is not None:
+        return NodeState(node, NodeRollout.NOT_CONFIRMED, f"the node is down: {down}")
     found = trouble_of(pod, around.nodes)
-    if found is not None and found.cause is Cause.NODE:
-        return NodeState(node, NodeRollout.NOT_CONFIRMED, f"the node is down: {found.message}")
+    if is_deleting(pod):
+        return NodeState(node, NodeRollout.NOT_CONFIRMED, "its pod is ending")
     if not fresh:
         return NodeState(node, NodeRollout.NOT_CONFIRMED, "still has the old pod")
     if found is None:
@@ -112,6 +121,11 @@ def _state(node: str, pod: Raw, daemon_set: Raw, around: Around) -> NodeState:
     if found.cause in _DOOMED:
         return NodeState(node, NodeRollout.FAILING, doom_words(found))
     return NodeState(node, NodeRollout.NOT_CONFIRMED, found.why)
+
+
+def _down(node: str, around: Around) -> str | None:
+    fact = around.nodes.get(node)
+    return fact.down if fact is not None else None
 
 
 def _meant_for(pod: Raw) -> str | None:

@@ -61,11 +61,11 @@ def owner_uid(obj: Raw) -> str | None:
     return None
 
 
-def owned(pods: Sequence[Raw] | None, uid: str | None) -> list[Raw]:
-    """Return the objects that a controller owns and that are not being deleted."""
+def owned(pods: Sequence[Raw] | None, uid: str | None, *, ending: bool = False) -> list[Raw]:
+    """Return the objects that a controller owns; those that are being deleted only where they are asked for."""
     if not uid:
         return []
-    return [pod for pod in pods or () if owner_uid(pod) == uid and not is_deleting(pod)]
+    return [pod for pod in pods or () if owner_uid(pod) == uid and (ending or not is_deleting(pod))]
 
 
 def is_ready(pod: Raw) -> bool:

@@ -19,6 +19,7 @@ from fencectl.core.rollout import (
     Cause,
     Followed,
     Judgement,
+    NodeRollout,
     Result,
     RolloutVerdict,
     Target,
@@ -148,7 +149,7 @@ class _Following:
 
     def _nodes_in_question(self, now_s: float) -> set[str]:
         """
-        The nodes to ask about: of pods that are about to fail a target, or have not been ready for a while.
+        The nodes to ask about: of pods that a verdict is about to name, or that have not been ready for a while.
 
         NB: while a rollout goes on as it should, each pod is unready for a moment; that is no reason to ask.
         """
@@ -157,8 +158,8 @@ class _Following:
             judgement = track.judgement
             if judgement is None or track.settled is not None:
                 continue
-            if judgement.verdict is RolloutVerdict.FAILED or now_s - track.since_s >= ASK_NODES_AFTER_S:
-                found |= {pod.node for pod in judgement.pods if pod.node}
+            if judgement.verdict is not RolloutVerdict.WAITING or now_s - track.since_s >= ASK_NODES_AFTER_S:
+                found |= _nodes_of(judgement)
         return found
 
     # Messages
@@ -238,7 +239,7 @@ class _Following:
     def _nodes_read(self, found: NodesRead) -> None:
         new = self._nodes.take(found)
         for track in self._tracks:
-            if track.judgement is not None and new & {pod.node for pod in track.judgement.pods}:
+            if track.judgement is not None and new & _nodes_of(track.judgement):
                 self._dirty[id(track)] = track
 
     # Looks
@@ -287,8 +288,8 @@ class _Following:
             judgement = track.judgement
             if judgement is None or track.settled is not None:
                 continue
-            nodes = {pod.node for pod in judgement.pods if pod.node}
-            if track.settle(now_s, self._start_s, nodes_known=self._nodes.knows(nodes)):
+            known = self._nodes.knows({pod.node for pod in judgement.pods if pod.node})
+            if track.settle(now_s, self._start_s, nodes_known=known):
                 self._settled(track)
 
     def _around(self, track: Track, raw: Raw) -> Around:
@@ -356,3 +357,9 @@ class _Following:
         if self._nodes.forbidden:
             notes.append(f"nodes could not be read, so none is said to be down: {self._nodes.forbidden}")
         return tuple(notes)
+
+
+def _nodes_of(judgement: Judgement) -> set[str]:
+    """The nodes that a judgement rests on: of pods that are not ready, and those that have not confirmed."""
+    found = {pod.node for pod in judgement.pods if pod.node}
+    return found | {one.node for one in judgement.nodes if one.state is not NodeRollout.UPDATED}

@@ -97,6 +97,17 @@ def test_old_pod_on_a_node_that_is_down_is_not_confirmed_by_its_node() -> None:
     assert found.nodes[0].why.startswith("the node is down")
 
 
+def test_pod_that_ends_for_ever_leaves_its_node_open_beside_a_success() -> None:
+    """Its controller does not want the node any more (its taint), and deleted the pod; nobody there carries it out."""
+    ending = on("n3", new=False)
+    ending["metadata"]["deletionTimestamp"] = "2026-11-30T03:00:00Z"
+    raw = daemon_set(2, updatedNumberScheduled=2, numberAvailable=2)
+    found = look(raw, pods=[ending, on("n1"), on("n2")])
+    assert (found.verdict, found.reason) == (V.SUCCEEDED, "updated and available on 2 nodes; not confirmed on n3")
+    assert found.nodes[0].why == "its pod is ending"
+    assert look(raw, pods=[on("n3"), ending, on("n1")]).nodes[0].state is N.UPDATED
+
+
 def test_pod_that_waits_for_its_node_is_placed_by_what_it_asks_for() -> None:
     """Nobody has bound it yet; the DaemonSet names the node in its affinity."""
     waits = on(None, status={"phase": "Pending"})
