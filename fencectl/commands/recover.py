@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from fencectl.cluster.clock import SystemClock
-from fencectl.cluster.transport import Transport
+from fencectl.cluster.clock import Clock, SystemClock
 from fencectl.commands.asking import answer_to
 from fencectl.commands.common import resolve
 from fencectl.commands.options_acting import RecoverOptions
-from fencectl.commands.reading import Look, Subject, subjects
+from fencectl.commands.reading import Look, subjects
 from fencectl.commands.recover_show import Show
 from fencectl.commands.signals import Signals
+from fencectl.core.assemble import Runs
 from fencectl.core.errors import (
     ExitCode,
     FencectlError,
@@ -28,13 +29,13 @@ from fencectl.core.heartbeat import WINDOW_S
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.marks_reader import Vouched
 from fencectl.core.outcome import Outcome
-from fencectl.core.profiles import ProfileName
+from fencectl.core.profiles import Profile, ProfileName
 from fencectl.core.recovery import RecoveryPlan, Wanted, leases_to_watch, plan_recovery
 from fencectl.core.report import FenceReport
 from fencectl.core.selection import HeldLiveError
 from fencectl.report.hints import vouch_hint
 from fencectl.run.foreign_recovery import ForeignRecovery
-from fencectl.run.ports import SystemThreads
+from fencectl.run.ports import Door, SystemThreads, Threads
 from fencectl.run.recovery import Recovery, recovery_journal
 from fencectl.run.story import World
 from fencectl.run.window import Watched, moved_since, watch_leases
@@ -53,7 +54,7 @@ class _Interrupted(BaseException):
 
 
 @dataclass(slots=True)
-class _Signals(Signals):
+class OrderlySignals(Signals):
     """As long as nothing is written, a signal ends the run at once; `orderly`: afterwards it is obeyed in time."""
 
     orderly: bool = False
@@ -63,6 +64,27 @@ class _Signals(Signals):
         Signals.raise_for(self, code)
         if first and not self.orderly:
             raise _Interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """
+    What a run of the verb acts through; a simulation has its own of each.
+
+    `look`: look at everything and ask about the holders, given for how long leases were watched. `runs`: look at
+    everything only. `own_journal`: who recovers, with everything that proves its end, should it die half-way.
+    """
+
+    profile: Profile
+    look: Callable[[Mapping[tuple[str, str], float]], Look]
+    runs: Callable[[], Runs]
+    own_journal: Callable[[], Journal]
+    door: Door
+    keeper_door: Door
+    clock: Clock
+    threads: Threads
+    signals: OrderlySignals
+    show: Show
 
 
 def run(options: RecoverOptions) -> ExitCode:
@@ -80,8 +102,23 @@ def run(options: RecoverOptions) -> ExitCode:
         )
     vouched = _vouched(options, target.profile.name)
     wanted = Wanted(options.holder, options.every, options.accept_presumed, attended)
-    with subject.opened(SystemClock()) as door, subject.opened(SystemClock()) as keeper_door:
-        return _Run(options, subject, wanted, vouched, door, keeper_door).run()
+    clock = SystemClock()
+    with subject.opened(clock) as door, subject.opened(clock) as keeper_door:
+        world = Surroundings(
+            profile=target.profile,
+            look=lambda unchanged_for_s: subject.look(
+                door, clock, vouched=vouched, unchanged_for_s=unchanged_for_s
+            ),
+            runs=lambda: subject.runs(door, clock, vouched=vouched),
+            own_journal=lambda: _own_journal(clock),
+            door=door,
+            keeper_door=keeper_door,
+            clock=clock,
+            threads=SystemThreads(),
+            signals=OrderlySignals(threading.Event()),
+            show=Show(options.output, options.common.color, attended=attended),
+        )
+        return RecoverRun(options, wanted, vouched, world).run()
 
 
 def _vouched(options: RecoverOptions, profile: ProfileName) -> Vouched:
@@ -110,27 +147,39 @@ def _must_be_owned(report: FenceReport) -> None:
         )
 
 
-class _Run:
+def _own_journal(clock: Clock) -> Journal:
+    """Who recovers, with everything that proves our end, should we die half-way."""
+    from fencectl.evidence.checked_self import describe_checked_self
+    from fencectl.evidence.machine import Machine
+
+    now = clock.wall()
+    own = describe_checked_self(os.environ, Machine(), command=sys.argv, at=now)
+    return Journal(
+        holder=own.identity,
+        uid="",
+        seq=1,
+        rank=0,
+        at=now,
+        phase=Phase.RECOVERING,
+        repository=own.repository,
+        server=own.server,
+        job=own.job,
+        job_verified=own.job_verified,
+        runner=own.runner,
+        details=own.details,
+    )
+
+
+class RecoverRun:
     """One run of the verb against one cluster."""
 
-    def __init__(
-        self,
-        options: RecoverOptions,
-        subject: Subject,
-        wanted: Wanted,
-        vouched: Vouched,
-        door: Transport,
-        keeper_door: Transport,
-    ) -> None:
+    def __init__(self, options: RecoverOptions, wanted: Wanted, vouched: Vouched, world: Surroundings) -> None:
         self._options = options
-        self._subject = subject
         self._wanted = wanted
         self._vouched = vouched
-        self._door = door
-        self._keeper_door = keeper_door
-        self._clock = SystemClock()
-        self._signals = _Signals(threading.Event())
-        self._show = Show(options.output, options.common.color, attended=wanted.attended)
+        self._world = world
+        self._signals = world.signals
+        self._show = world.show
 
     def run(self) -> ExitCode:
         try:
@@ -140,9 +189,9 @@ class _Run:
 
     def _run(self) -> ExitCode:
         with self._signals.taken():
-            first = self._look()
+            first = self._world.look({})
             self._must_find(first.report)
-            blocks, leases = leases_to_watch(first.report, self._subject.settings.profile, self._wanted)
+            blocks, leases = leases_to_watch(first.report, self._world.profile, self._wanted)
             if not blocks:
                 _must_be_owned(first.report)
                 self._show.nothing(first.report)
@@ -163,15 +212,9 @@ class _Run:
                 self._ask(look.report, plans)
             return self._recover(look, plans)
 
-    def _look(self, unchanged_for_s: dict[tuple[str, str], float] | None = None) -> Look:
-        return self._subject.look(
-            self._door, self._clock, vouched=self._vouched, unchanged_for_s=unchanged_for_s or {}
-        )
-
     def _plans(self, look: Look) -> tuple[RecoveryPlan, ...]:
-        profile = self._subject.settings.profile
         try:
-            return plan_recovery(look.report, look.runs.observation, profile, self._wanted)
+            return plan_recovery(look.report, look.runs.observation, self._world.profile, self._wanted)
         except PersonNeededError as refused:
             vouch = vouch_hint(look.report, refused.sentence, verified=self._options.verified_nodes)
             if vouch is None:
@@ -183,7 +226,7 @@ class _Run:
         plans = self._plans(first)
         tried: list[Outcome] = []
         if self._options.rehearse:
-            own = self._own_journal()
+            own = self._world.own_journal()
             tried = [self._recovery(plan, own).rehearse() for plan in plans]
         self._show.would(first.report, plans, self._window_s(first, leases), tried)
         return worst([self._code(outcome) for outcome in tried])
@@ -209,8 +252,8 @@ class _Run:
         self._show.plan(first.report)
         self._show.watching(window)
         watched = watch_leases(
-            self._door,
-            self._clock,
+            self._world.door,
+            self._world.clock,
             leases,
             before=before,
             window_s=window,
@@ -219,7 +262,7 @@ class _Run:
         if watched.interrupted:
             raise InterruptedBeforeWriteError(self._signals.code or ExitCode.INTERRUPTED)
         self._must_stand_still(first, watched)
-        look = self._look({key: watched.for_s for key in leases if seen.get(key) is not None})
+        look = self._world.look({key: watched.for_s for key in leases if seen.get(key) is not None})
         # NB: that look takes the watched leases for still, and the take-over guards the heartbeat that it shows.
         self._must_stand_still(look, moved_since(watched, before, look.runs.observation.leases))
         plans = self._plans(look)
@@ -262,15 +305,15 @@ class _Run:
             raise UsageError("nothing was released: the answer was not `yes`")
 
     def _recover(self, look: Look, plans: tuple[RecoveryPlan, ...]) -> ExitCode:
-        own = self._own_journal()
+        own = self._world.own_journal()
         outcomes, took_s = [], []
         self._signals.orderly = True
         for plan in plans:
             self._show.begins(plan)
-            began_s = self._clock.monotonic_s()
+            began_s = self._world.clock.monotonic_s()
             outcome = self._recovery(plan, own).run()
             outcomes.append((plan, outcome))
-            took_s.append(self._clock.monotonic_s() - began_s)
+            took_s.append(self._world.clock.monotonic_s() - began_s)
             if outcome.stopped is not None:
                 break
         for plan in plans[len(outcomes) :]:
@@ -284,47 +327,26 @@ class _Run:
         return worst(codes)
 
     def _recovery(self, plan: RecoveryPlan, own: Journal) -> Recovery | ForeignRecovery:
+        around = self._world
         world = World(
-            self._door,
-            self._keeper_door,
-            self._clock,
-            SystemThreads(),
+            around.door,
+            around.keeper_door,
+            around.clock,
+            around.threads,
             self._signals.stop,
             self._show.told,
             self._left_of,
         )
-        if self._subject.settings.profile.name is not ProfileName.FENCECTL:
+        if around.profile.name is not ProfileName.FENCECTL:
             return ForeignRecovery(world, plan)
         return Recovery(world, plan, journal=recovery_journal(own, plan), vouched=self._vouched)
 
     def _left_of(self, key: str) -> list[Found]:
-        runs = self._subject.runs(self._door, self._clock, vouched=self._vouched)
+        runs = self._world.runs()
         if runs.observation.unreadable:
             missing = runs.observation.unreadable[0]
             raise NotReadableError(f"{missing.what} could not be read again", reason=missing.why)
         return [found for group in runs.groups if group.key == key for found in group.found]
-
-    def _own_journal(self) -> Journal:
-        """Who recovers, with everything that proves our end, should we die half-way."""
-        from fencectl.evidence.checked_self import describe_checked_self
-        from fencectl.evidence.machine import Machine
-
-        now = self._clock.wall()
-        own = describe_checked_self(os.environ, Machine(), command=sys.argv, at=now)
-        return Journal(
-            holder=own.identity,
-            uid="",
-            seq=1,
-            rank=0,
-            at=now,
-            phase=Phase.RECOVERING,
-            repository=own.repository,
-            server=own.server,
-            job=own.job,
-            job_verified=own.job_verified,
-            runner=own.runner,
-            details=own.details,
-        )
 
     def _code(self, outcome: Outcome) -> ExitCode:
         if outcome.stopped is None:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from fencectl.commands.reading import Look
-from fencectl.commands.recover import _Run as RecoverCommand
+from fencectl.commands.recover import RecoverRun
 from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.journal import LeaseRef, Phase
@@ -213,5 +213,5 @@ def test_window_is_the_larger_of_the_duration_and_forty_seconds(
     seen = (lease(spec=spec), node(unschedulable=True, annotations=mark(story)))
     runs = read_runs(observation(*seen), FENCECTL)
     command = SimpleNamespace(_options=SimpleNamespace(watch_for_s=asked_s))
-    found = cast("Any", RecoverCommand)._window_s(command, Look(runs, assemble(runs)), (LEASE,))
+    found = cast("Any", RecoverRun)._window_s(command, Look(runs, assemble(runs)), (LEASE,))
     assert found == window_s

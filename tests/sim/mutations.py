@@ -26,7 +26,7 @@ from fencectl.core.profiles import HOLDER, JOURNAL
 from fencectl.core.refs import dig
 from fencectl.core.releases import Lifted
 from fencectl.run import keeper, recovery, servertime, takeover
-from tests.sim import holder, recoverer
+from tests.sim import holder
 
 Patch = Callable[[], AbstractContextManager[Any]]
 
@@ -242,11 +242,11 @@ MUTATIONS = (
     Mutation("take-over-unguarded", "7.1 take-over guards the renewTime as observed", "aimed-renewal", 10, ("I12",),
              _lease_unguarded(takeover, "take_over_lease", _RENEWED)),
     Mutation("window-of-a-second", "7 a heartbeat unchanged over the window", "late", 2, ("I11", "I12"),
-             _replaced(recoverer, "_window_s", lambda *_: 1.0)),
+             _replaced(recover.RecoverRun, "_window_s", lambda *_: 1.0)),
     Mutation("window-of-the-duration", "7 the larger of the duration and 40 s", "late", 11, ("I11", "I12"),
              _replaced(recover, "WINDOW_S", 0.0)),
     Mutation("second-look-trusted", "7 decided on the look that is acted on", "zombie", 174, ("I12", "I1"),
-             _replaced(recoverer, "moved_since", lambda watched, *_: watched)),
+             _replaced(recover, "moved_since", lambda watched, *_: watched)),
     Mutation("not-listed-again", "7.2 it reads the fences again", "aimed", 37, ("I10",),
              _replaced(recovery.Recovery, "_listed_again", lambda self: list(self._plan.going))),
     Mutation("child-not-waited-for", "5 no ancestor while a child carries our `reconcile: disabled`", "kept", 0, ("I10",),

@@ -1,25 +1,24 @@
-"""`recover`, as `commands/recover.py` runs it: look, watch, look again, decide, release."""
+"""`recover`: the verb itself, from its first look to its end, in a simulated process."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-from fencectl.commands.reading import Look
-from fencectl.commands.recover import _Run as RecoverCommand
+from fencectl.commands.options import Color, Output
+from fencectl.commands.options_acting import RecoverOptions
+from fencectl.commands.recover import OrderlySignals, RecoverRun, Surroundings
+from fencectl.commands.recover_show import Show
+from fencectl.core.assemble import Runs
 from fencectl.core.errors import FencectlError
-from fencectl.core.found import Found
 from fencectl.core.identity import local_identity
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.marks_reader import NOTHING_VOUCHED, Vouched
-from fencectl.core.outcome import Outcome
+from fencectl.core.outcome import Outcome, Told
 from fencectl.core.profiles import FENCECTL
-from fencectl.core.recovery import RecoveryPlan, Wanted, leases_to_watch, plan_recovery
-from fencectl.core.selection import HeldLiveError
-from fencectl.run.recovery import Recovery, recovery_journal
-from fencectl.run.story import StoppedError, World
-from fencectl.run.window import Watched, moved_since, watch_leases
+from fencectl.core.recovery import RecoveryPlan, Wanted
+from fencectl.core.report import FenceReport
 from tests.sim.agents import Agent
 from tests.sim.doors import Net, SimDoor
 from tests.sim.kernel import SimClock, SimThreads
@@ -69,67 +68,65 @@ class Recoverer:
         self.agent.process.kill("exits")
 
     def _run(self) -> None:
-        process = self.agent.process
-        door, clock = SimDoor(self.net, process, self.agent), SimClock(process)
-        eyes = Eyes(door, self.agent, self.oracle)
-        first = eyes.look(self.vouched)
-        blocks, leases = leases_to_watch(first.report, FENCECTL, self.wanted)
-        if not blocks:
-            self.nothing_held = True
-            return
-        wanted = replace(self.wanted, keys=frozenset(block.key for block in blocks))
-        if not any(block.judgement.only_heartbeat for block in blocks):
-            plan_recovery(first.report, first.runs.observation, FENCECTL, wanted)
-        seen = {(s.ref.namespace or "", s.ref.name): s for s in first.runs.observation.leases}
-        before = {key: seen.get(key) for key in leases}
-        window_s = _window_s(first, leases)
-        watched = watch_leases(door, clock, leases, before=before, window_s=window_s, stop=process.stop)
-        if watched.interrupted:
-            raise StoppedError("interrupted: nothing was released")
-        _must_stand_still(watched)
-        look = eyes.look(self.vouched, {key: watched.for_s for key in leases if seen.get(key) is not None})
-        _must_stand_still(moved_since(watched, before, look.runs.observation.leases))
-        plans = plan_recovery(look.report, look.runs.observation, FENCECTL, wanted)
-        if not plans:
-            self.nothing_held = True
-            return
-        own = Journal(self.agent.identity, "", 1, 0, clock.wall(), Phase.RECOVERING)
-        for plan in plans:
-            outcome = self._recover(plan, own, door, eyes)
-            self.outcomes = (*self.outcomes, outcome)
-            if outcome.stopped is not None:
-                break
-
-    def _recover(self, plan: RecoveryPlan, own: Journal, door: SimDoor, eyes: Eyes) -> Outcome:
         process, agent = self.agent.process, self.agent
-
-        def left_of(key: str) -> list[Found]:
-            began_s = self.net.kernel.now_s
-            runs = eyes.must_be_whole(eyes.runs(self.vouched))
-            agent.sweep_began_s = began_s
-            return [found for found in runs.reading.found if found.group == key]
-
-        world = World(
-            door,
-            SimDoor(self.net, process, agent),
-            SimClock(process),
-            SimThreads(process),
-            process.stop,
-            lambda told: process.say(f"says: {told.result} {told.fence} ({told.detail})"),
-            left_of,
+        door, clock = SimDoor(self.net, process, agent), SimClock(process)
+        eyes = Eyes(door, agent, self.oracle)
+        options = RecoverOptions(yes=True, every=self.wanted.every, accept_presumed=self.wanted.accept_presumed)
+        show = _Told(self)
+        world = Surroundings(
+            profile=FENCECTL,
+            look=lambda unchanged_for_s: eyes.look(self.vouched, unchanged_for_s),
+            runs=lambda: self._runs(eyes),
+            own_journal=lambda: Journal(agent.identity, "", 1, 0, clock.wall(), Phase.RECOVERING),
+            door=door,
+            keeper_door=SimDoor(self.net, process, agent),
+            clock=clock,
+            threads=SimThreads(process),
+            signals=_SimSignals(process.stop),
+            show=show,
         )
-        agent.sweep_began_s = None
-        agent.forget_take()
-        recovery = Recovery(world, plan, journal=recovery_journal(own, plan), vouched=self.vouched)
-        return recovery.run()
+        RecoverRun(options, self.wanted, self.vouched, world).run()
+
+    def _runs(self, eyes: Eyes) -> Runs:
+        began_s = self.net.kernel.now_s
+        runs = eyes.runs(self.vouched)
+        if not runs.observation.unreadable:
+            self.agent.sweep_began_s = began_s
+        return runs
 
 
-def _must_stand_still(watched: Watched) -> None:
-    if watched.moved is not None:
-        raise HeldLiveError("nothing was released: the lease was written", reason=watched.moved)
+class _Told(Show):
+    """Writes nothing; what came of the run goes into the story."""
+
+    def __init__(self, recoverer: Recoverer) -> None:
+        super().__init__(Output.TEXT, Color.NEVER)
+        self._recoverer = recoverer
+
+    def _say(self, *lines: str) -> None:
+        """Nobody reads it."""
+
+    def _report(self, lines: Sequence[str]) -> None:
+        """Nobody reads it."""
+
+    def nothing(self, report: FenceReport) -> None:
+        self._recoverer.nothing_held = True
+
+    def begins(self, plan: RecoveryPlan) -> None:
+        self._recoverer.agent.sweep_began_s = None
+        self._recoverer.agent.forget_take()
+
+    def told(self, told: Told) -> None:
+        self._recoverer.agent.process.say(f"says: {told.result} {told.fence} ({told.detail})")
+
+    def end(
+        self, report: FenceReport, outcomes: Sequence[tuple[RecoveryPlan, Outcome]], took_s: Sequence[float]
+    ) -> None:
+        self._recoverer.outcomes = tuple(outcome for _, outcome in outcomes)
 
 
-def _window_s(first: Look, leases: tuple[tuple[str, str], ...]) -> float:
-    """The window of the real command, which is a method of its run."""
-    command = SimpleNamespace(_options=SimpleNamespace(watch_for_s=None))
-    return float(cast("Any", RecoverCommand)._window_s(command, first, leases))
+class _SimSignals(OrderlySignals):
+    """The signals of a simulated process, which sets its own `stop`."""
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        yield

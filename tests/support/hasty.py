@@ -34,7 +34,7 @@ def _moment(*_: Any) -> float:
     return 0.2
 
 
-recover._Run._window_s = _moment  # type: ignore[method-assign, assignment]
+recover.RecoverRun._window_s = _moment  # type: ignore[method-assign, assignment]
 
 from fencectl.cli import main  # noqa: E402
 
