@@ -176,6 +176,30 @@ def history(
     return command.run(options)
 
 
+@app.command("doctor", cls=Verb, help="Check config, access, GitHub token, clock")
+def doctor(
+    ctx: typer.Context,
+    rbac: Annotated[
+        Literal["report", "recover", "deploy"] | None, typer.Option("--rbac", help="Print this role instead")
+    ] = None,
+    context: Contexts = None,
+    output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Text or JSON")] = "text",
+    config: ConfigFile = None,
+    kubeconfig: Kubeconfig = None,
+    profile: ProfileChoice = None,
+    request_timeout: RequestTimeout = None,
+    no_color: NoColor = False,
+    verbose: Verbose = 0,
+) -> int:
+    from fencectl.commands.options import Output
+    from fencectl.commands.options_acting import DoctorOptions
+
+    options = DoctorOptions(common=common_options(ctx), output=Output(output), rbac=rbac)
+    from fencectl.commands import doctor as command
+
+    return command.run(options)
+
+
 @app.command("deploy", cls=Verb, help="Apply manifests, or run a command, inside fences")
 def deploy(
     ctx: typer.Context,

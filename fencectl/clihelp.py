@@ -28,6 +28,7 @@ _VERB_HABITS = {
     **dict.fromkeys(("status", "list", "ls", "get", "show", "check"), "fences"),
     **dict.fromkeys(("unlock", "unfence", "resume", "uncordon", "free"), "release"),
     **dict.fromkeys(("heal", "repair", "cleanup", "clean"), "recover"),
+    **dict.fromkeys(("diagnose", "preflight", "auth", "can-i"), "doctor"),
     **dict.fromkeys(("log", "logs", "records", "past"), "history"),
     **dict.fromkeys(("freeze", "block", "pause", "maintenance", "incident", "claim"), "hold"),
     "version": "--version",
@@ -126,6 +127,11 @@ def _habits() -> dict[str, dict[str, _Answer]]:
                 ("-w", "--watch"),
                 ("history is read once", "`{prog} fences --watch` shows what goes on now"),
             ),
+        },
+        "doctor": {
+            **reading,
+            **dict.fromkeys(_FILTERS, ("doctor checks what the verbs need", "leave `{option}` out")),
+            "--fix": ("doctor changes nothing", "each line that is not ok names the next step"),
         },
         "hold": {
             **dict.fromkeys(_KUBECONFIG_HELD, kubeconfig),

@@ -9,6 +9,7 @@ Look (never writes):
   fences    Report every fence held: holder, evidence, release command
   release   Print the release commands only; it changes nothing itself
   history   Past deploys of a target, and one of them with its timeline
+  doctor    Check config, access, GitHub token, clock
 Act:
   deploy    Apply manifests, or run a command, inside fences
   recover   Release what a provably dead holder left
@@ -63,6 +64,18 @@ The record keeps the newest 50.
 Common: --context NAME, -o text|json|yaml|markdown, --config, --kubeconfig,
   --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
 Every flag is also read from the environment: FENCECTL_HISTORY_LIMIT=5
+""",
+    "doctor": """\
+Usage: {prog} doctor [OPTIONS]
+  Check config, access, permissions, GitHub token and clock. Changes nothing.
+  {prog} doctor --context prod              is everything there?
+  {prog} doctor --rbac report >role.yaml         the least rights that do
+
+  --rbac report|recover|deploy  Print the role that these verbs need
+Exit 22 if a check fails; a warning alone is a success.
+Common: --context NAME (repeatable), -o text|json, --config, --kubeconfig,
+  --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
+Every flag is also read from the environment: FENCECTL_DOCTOR_RBAC=report
 """,
     "deploy": """\
 Usage: {prog} deploy [OPTIONS] -f PATH... | -k DIR | -- COMMAND...

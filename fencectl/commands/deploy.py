@@ -7,7 +7,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from fencectl.commands.deploy_show import Show
 from fencectl.commands.options import Output
 from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.reading import Look, Subject, subjects
-from fencectl.commands.signals import Signals
+from fencectl.commands.signals import Signals, parent_shell
 from fencectl.core.deploy import DeployPlan, HeldError, only_live, why_not
 from fencectl.core.errors import ExitCode, NotReadableError, UsageError
 from fencectl.core.journal import Journal, Phase
@@ -47,7 +47,6 @@ SHORTEST_LEASE_S, LONGEST_LEASE_S = 15, 300
 TIMEOUT_S = 3600.0
 LOOK_AGAIN_S = 5.0
 PARENT_POLL_S = 0.5
-SHELLS = frozenset({"bash", "sh", "dash", "ash", "busybox", "zsh", "ksh"})
 
 
 def run(options: DeployOptions) -> ExitCode:
@@ -88,15 +87,11 @@ def _check(options: DeployOptions, target: TargetSettings) -> None:
 
 def _warn_of_a_parent(show: Show) -> None:
     """In CI a cancel reaches the entry process of a step only, and a shell does not pass it on."""
-    if os.environ.get("GITHUB_ACTIONS") != "true":
-        return
-    with suppress(OSError):
-        parent = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
-        if parent in SHELLS:
-            show.warn(
-                "fencectl is not the entry process of its step: a cancelled step is noticed only when its shell"
-                " has ended; `exec fencectl …` as the last line is told at once"
-            )
+    if parent_shell(os.environ) is not None:
+        show.warn(
+            "fencectl is not the entry process of its step: a cancelled step is noticed only when its shell"
+            " has ended; `exec fencectl …` as the last line is told at once"
+        )
 
 
 @contextmanager

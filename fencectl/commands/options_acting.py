@@ -103,3 +103,12 @@ class HistoryOptions:
     output: Output = Output.TEXT
     words: tuple[str, ...] = ()
     limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """`fencectl doctor`. `rbac`: print this role instead of checking anything."""
+
+    common: CommonOptions = field(default_factory=CommonOptions)
+    output: Output = Output.TEXT
+    rbac: str | None = None

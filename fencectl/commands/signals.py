@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 from fencectl.core.errors import ExitCode
@@ -16,6 +18,20 @@ SIGNALS = {
     signal.SIGTERM: ExitCode.TERMINATED,
     signal.SIGHUP: ExitCode.HANGUP,
 }
+
+
+_SHELLS = frozenset({"bash", "sh", "dash", "ash", "busybox", "zsh", "ksh"})
+
+
+def parent_shell(environ: Mapping[str, str]) -> str | None:
+    """In Actions: the shell that this process was started by, which does not pass a cancel on; else None."""
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return None
+    try:
+        parent = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+    return parent if parent in _SHELLS else None
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from fencectl.core.facts import JobFact, State, Subject
 from fencectl.evidence.github_api import Api, Memory
-from fencectl.evidence.github_failures import cut
+from fencectl.evidence.github_failures import UnansweredError, cut
 from fencectl.evidence.github_lookup import Lookup, is_askable, is_repository, not_asked, question_about
 from fencectl.evidence.github_own_job import OwnJob, check_own_job
 from fencectl.evidence.github_runs import Run
@@ -102,6 +102,27 @@ class GitHub:
 
         done = self._within({"own": check}, Deadline(deadline_s))
         return done.get("own", OwnJob(job, None, f"no answer within {deadline_s:g}s"))
+
+    def why_unreadable(self, repository: str | None, *, now: datetime, deadline_s: float = TOTAL_S) -> str | None:
+        """Say why the runs of a repository cannot be read with what the environment gives; None: they can."""
+        settings = self._settings
+        if settings.problem is not None or not settings.token:
+            return settings.problem or NO_TOKEN
+        if not repository:
+            return NO_REPOSITORY
+        if not is_repository(repository):
+            return "the repository is no owner/name"
+
+        def ask(wire: Wire) -> str | None:
+            try:
+                api = Api(settings, wire=wire, memory=self._memory, now=now)
+                api.get(f"/repos/{repository}/actions/runs", query="per_page=1")
+            except UnansweredError as error:
+                return error.words
+            return None
+
+        done = self._within({"ask": ask}, Deadline(deadline_s))
+        return done.get("ask", f"no answer within {deadline_s:g}s")
 
     def _why_not(self, subject: Subject) -> str | None:
         """Return why a holder cannot be asked about, before anything is sent."""

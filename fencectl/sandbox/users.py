@@ -20,7 +20,7 @@ ADMIN = "admin"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One permission. `resources` are `plural`, `plural/sub` or `plural.group`; `*` matches all."""
+    """One permission. `resources` are `plural`, `plural/sub`, `plural.group` or `*.group`; `*` matches all."""
 
     verbs: tuple[str, ...]
     resources: tuple[str, ...]
@@ -32,6 +32,8 @@ class Rule:
             return False
         plain = f"{action.resource}/{action.subresource}" if action.subresource else action.resource
         spelled = {plain, f"{plain}.{action.group}" if action.group else plain, f"*/{action.subresource}"}
+        if action.group:
+            spelled.add(f"*.{action.group}")
         if "*" not in self.resources and not spelled.intersection(self.resources):
             return False
         if self.names and action.name not in self.names:

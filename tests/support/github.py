@@ -294,6 +294,7 @@ class LoopbackGitHub:
             return self._found({"id": 4711, "full_name": self.repository, "private": True})
         routes: tuple[tuple[str, Callable[..., Fault]], ...] = (
             (r"/actions/jobs/(\d+)", self._one_job),
+            (r"/actions/runs", self._all_runs),
             (r"/actions/runs/(\d+)/attempts/(\d+)", self._one_attempt),
             (r"/actions/runs/(\d+)/attempts/(\d+)/jobs", lambda run, n: self._jobs_of(run, n, path, query)),
             (r"/actions/runs/(\d+)", lambda run: self._one_attempt(run, self._latest(run))),
@@ -311,6 +312,11 @@ class LoopbackGitHub:
 
     def _one_job(self, number: int) -> Fault:
         return self._found(self._jobs[number]) if number in self._jobs else _NOT_FOUND
+
+    def _all_runs(self) -> Fault:
+        runs = {run for run, _ in self._attempts}
+        latest = [self._attempts[run, self._latest(run)] for run in sorted(runs, reverse=True)]
+        return self._found({"total_count": len(latest), "workflow_runs": latest[:1]})
 
     def _one_attempt(self, run: int, attempt: int) -> Fault:
         raw = self._attempts.get((run, attempt))
