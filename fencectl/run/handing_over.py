@@ -168,8 +168,11 @@ class HandingOver:
     def _shrink(self, plan: ApplyPlan, applier: Applier, *, end_s: float) -> None:
         """Record where members are now; only after everything else is gone."""
         applyset = plan.applyset
-        if applyset is not None and applyset.rendered != applyset.everything:
-            applier.apply_one(applyset.parent(applyset.rendered), end_s=end_s, counts=False)
+        if applyset is None:
+            return
+        parent = applyset.parent(applyset.rendered)
+        if parent != applyset.parent(applyset.everything):
+            applier.apply_one(parent, end_s=end_s, counts=False)
 
 
 def _target(made: Made) -> Target:

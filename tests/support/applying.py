@@ -24,6 +24,7 @@ from tests.support.deploying import LEASE, KilledError, Scene
 from tests.support.inprocess import SandboxDoor
 
 CM = "/api/v1/namespaces/shop/configmaps"
+SET = ("flux-system", "shop-set")
 
 
 def config_map(name: str, namespace: str = "shop", **data: str) -> dict[str, Any]:
@@ -90,7 +91,7 @@ class Applying:
     ) -> DeployPlan:
         base = self.scene.plan() if self.fences else DeployPlan(lease=LEASE, command=())
         fenced = (*(ref for ref, _ in base.suspend), *base.nodes)
-        applyset = SetPlan("flux-system", "shop-set", before or Contents(), Contents()) if self.keeps_set else None
+        applyset = SetPlan(*SET, before or Contents(), Contents()) if self.keeps_set else None
         found = self.preview(*objects, force=force, fenced=fenced, label=applyset.id if applyset else None)
         if applyset is not None:
             rendered = contents_of((one.ref.group, one.ref.kind, one.ref.namespace) for one in found.objects)
