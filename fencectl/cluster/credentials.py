@@ -28,6 +28,11 @@ _HEADER_NAME_BYTES = frozenset(b"!#$&'*+-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ^_
 class CredentialsMissing(NotReadableError):  # noqa: N818 - the name says the situation
     """Nothing to log in with: a plugin failed, a token file vanished, an id-token ran out."""
 
+    @property
+    def cause_in_short(self) -> str:
+        """The sentence: it names the plugin or the file, which the reason only explains."""
+        return self.sentence
+
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:

@@ -101,6 +101,11 @@ class NoAnswer(NotReadableError):  # noqa: N818
         self.cause = cause
         self.sent = sent
 
+    @property
+    def cause_in_short(self) -> str:
+        """That of its cause."""
+        return self.cause.cause_in_short
+
 
 def _tries(count: int) -> str:
     return "1 try" if count == 1 else f"{count} tries"

@@ -150,7 +150,7 @@ def _ask(
             deadline_s=deadline_s,
         )
     except NoAnswer as lost:
-        detail = lost.reason or lost.sentence
+        detail = lost.cause_in_short
         return Unknown(detail) if lost.sent else Refused(Why.BUSY, 0, f"it was not sent: {detail}")
 
 

@@ -32,6 +32,7 @@ from fencectl.core.journal import Journal, Phase
 from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of, read_around
 from fencectl.core.profiles import ProfileName
 from fencectl.core.refs import ObjectRef, dig
+from fencectl.report.commands import where_of
 from fencectl.run.follow import Follower
 from fencectl.run.leasing import LeaseAt, LeaseBusyError
 from fencectl.run.nesting import believe
@@ -175,7 +176,7 @@ class _Verb:
                 continue
             if result.held is not None and only_live(result.held) and self._may_wait():
                 continue
-            self._show.result(plan, result, begun_at)
+            self._show.result(plan, result, begun_at, where_of(look.report))
             return result.code
 
     def _may_wait(self) -> bool:

@@ -22,9 +22,11 @@ from fencectl.core.report import FenceReport
 from fencectl.core.times import age_text, second_time
 from fencectl.core.verbs import VERBS
 from fencectl.evidence.redact import redact_command
+from fencectl.report.commands import NotPrintableError, Where, as_kubectl
 from fencectl.report.escape import cut, visible, workflow_data, workflow_property
 from fencectl.report.text import overview
 from fencectl.report.words import count
+from fencectl.run.left import patches_left
 from fencectl.run.transaction import Result
 
 REMIND_S = 30.0
@@ -163,16 +165,28 @@ class Show:
         for block in report.blocks:
             self.tell(1, f"waits for {block.title}: {block.judgement.because}")
 
-    def result(self, plan: DeployPlan, result: Result, begun_at: datetime) -> None:
-        """What is so now, why, and what next; the last words are what is still fenced."""
+    def result(self, plan: DeployPlan, result: Result, begun_at: datetime, where: Where) -> None:
+        """What is so now, why, and what next; the last words are what is still fenced, and the commands."""
         took = age_text((self._clock.wall() - begun_at).total_seconds())
         code = result.code
         lines = self._good(result, took) if code is ExitCode.OK else self._bad(result, took)
+        commands = _commands(result, where, now=self._clock.wall())
         if self._json:
-            self._event(self._as_data(plan, result))
+            self._event(self._as_data(plan, result) | {"commands": commands})
         else:
             self._say(*lines)
+            self._say_commands(commands)
         self._github(code, [shown(line) for line in lines])
+
+    def _say_commands(self, commands: Sequence[str]) -> None:
+        """The releases of what is left, each on a line of its own, as they run."""
+        if commands:
+            self._say(
+                "      or, once this run has ended and the API server answers, in this order;"
+                " each is refused where its object has changed:"
+            )
+            # NB: past every shortening and spelling: a command runs as it stands, or not at all.
+            _write(stderr="".join(f"{command}\n" for command in commands))
 
     def _good(self, result: Result, took: str) -> list[str]:
         if result.within is not None:
@@ -291,6 +305,17 @@ class Show:
 
     def _say(self, *lines: str) -> None:
         _write(stderr="".join(f"{self._err.spelled(line)}\n" for line in lines))
+
+
+def _commands(result: Result, where: Where, *, now: datetime) -> list[str]:
+    """The releases of what is left, up to the first that no line would run as."""
+    commands: list[str] = []
+    for patch in patches_left(result, now=now):
+        try:
+            commands.append(as_kubectl(patch, where))
+        except NotPrintableError:
+            break
+    return commands
 
 
 def _write(*, stdout: str = "", stderr: str = "") -> None:

@@ -93,6 +93,11 @@ class FencectlError(Exception):
         self.reason = reason
         self.hint = hint
 
+    @property
+    def cause_in_short(self) -> str:
+        """What is behind it, on one line, for where it explains something else that is said."""
+        return self.reason or self.sentence
+
 
 class UsageError(FencectlError):
     """Wrong options, config or kubeconfig: nothing was read from or changed on a cluster."""

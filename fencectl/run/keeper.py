@@ -203,7 +203,7 @@ class Keeper:
         try:
             found = self._door.get(self.lease.ref.path, deadline_s=self._deadline_s() / 2)
         except NotReadableError as failure:
-            self._in_trouble(Loss.UNREACHABLE, failure.reason or failure.sentence)
+            self._in_trouble(Loss.UNREACHABLE, failure.cause_in_short)
             return False
         if found.status == 404:
             self._is_stolen("the lease was deleted")

@@ -43,7 +43,7 @@ def look(door: Door, path: str, *, right: str, query: Query | None = None) -> Ra
     try:
         found = door.get(path, query=query, deadline_s=WRITE_S)
     except Unreachable as failure:
-        raise TroubleError(failure.reason or failure.sentence) from failure
+        raise TroubleError(failure.cause_in_short) from failure
     if found.status == 404:
         return None
     if found.status == 403:

@@ -64,7 +64,7 @@ def _release_once(door: Door, fence: Fence) -> str:
             case Refused(_, status, detail):
                 raise _stays(fence, f"the API server refuses ({status}: {detail})")
     except (NotReadableError, StoppedError) as failure:
-        raise TroubleError(failure.reason or failure.sentence) from failure
+        raise TroubleError(failure.cause_in_short) from failure
 
 
 def _stays(fence: Fence, why: str) -> NodeError:

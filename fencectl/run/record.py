@@ -110,7 +110,7 @@ class RecordBook:
                 record = self.read()
             except NotReadableError as failure:
                 if unanswered:
-                    raise self._unresolved(failure.reason or failure.sentence) from failure
+                    raise self._unresolved(failure.cause_in_short) from failure
                 raise
             if unanswered and is_written(record.seen, unanswered):
                 return record

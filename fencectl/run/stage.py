@@ -9,6 +9,7 @@ from datetime import datetime
 
 from fencectl.cluster.clock import Clock
 from fencectl.core.errors import ExitCode, worst
+from fencectl.core.patches import GuardedPatch
 from fencectl.core.report import FenceReport
 from fencectl.core.rollout import Follows
 from fencectl.run.handing_over import Handed
@@ -56,7 +57,8 @@ class Result:
     What came of a deploy.
 
     `within`: the run of whose command it was a part. `held`: what was found to be held under the lease. `step`:
-    the last one that began. `codes`: every reason for an exit code; the worst decides.
+    the last one that began. `codes`: every reason for an exit code; the worst decides. `lease_patch`: frees a
+    lease that was kept.
     """
 
     generation: int | None = None
@@ -72,6 +74,7 @@ class Result:
     unwound: Unwound | None = None
     unresolved: list[str] = field(default_factory=list)
     lease_kept: bool = False
+    lease_patch: GuardedPatch | None = None
     lost: LeaseLostError | None = None
     ended_at: datetime | None = None
     held: FenceReport | None = None

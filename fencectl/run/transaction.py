@@ -21,10 +21,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fencectl.core.deploy import DeployPlan, HeldError
-from fencectl.core.errors import ExitCode, FencectlError
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.identity import parse_holder
 from fencectl.core.journal import Journal, LeaseRef
-from fencectl.core.lease import LeaseTerms
+from fencectl.core.lease import LeaseTerms, free_own_lease
 from fencectl.core.nesting import Around, handed_on
 from fencectl.core.refs import Seen, dig
 from fencectl.core.report import FenceKind
@@ -314,17 +314,23 @@ class Deploy:
         keeper.stop()
         if self._around is not None:
             return
+        freed_as = self._freed_as or keeper.lease
+        patch = free_own_lease(freed_as, holder=keeper.holder, transitions=keeper.transitions)
         if result.unwound is None or not result.unwound.clean or result.unresolved:
             # NB: a lease that somebody has taken is his, not one that we have left.
             result.lease_kept = self._lost is None or self._lost.loss is not Loss.STOLEN
+            result.lease_patch = patch
             return
-        match free_lease(stage.door, stage.clock, keeper, self._freed_as or keeper.lease, end_s=end_s):
+        match free_lease(stage.door, stage.clock, keeper, freed_as, end_s=end_s):
             case Freed.FREE:
                 stage.tell(10, f"freed {keeper.lease.ref.display}")
             case Freed.IN_OTHER_HANDS:
-                self._stolen(keeper)
+                try:
+                    self._stolen(keeper)
+                except (NotReadableError, StoppedError):
+                    self._note(LeaseLostError(Loss.STOLEN, reason="somebody else has taken it"))
             case Freed.STILL_OURS:
-                result.lease_kept = True
+                result.lease_kept, result.lease_patch = True, patch
                 result.codes.append(ExitCode.STILL_FENCED)
 
     # What all steps share

@@ -99,6 +99,8 @@ def unwind(
         release(fences[0])
         for thread in running:
             thread.join(max(0.0, end_s - clock.monotonic_s()) + WRITE_S)
+    # NB: those of one rank came to their end in any order; named in that in which they are to be released.
+    result.left.sort(key=lambda one: (-one.fence.rank, -one.fence.journal.seq))
     return result
 
 
@@ -146,6 +148,6 @@ def _release(
                 case Refused(_, status, detail):
                     return f"the API server refuses ({status}: {detail})"
         except (NotReadableError, StoppedError) as failure:
-            last = failure.reason or failure.sentence
+            last = failure.cause_in_short
         clock.wait(None, PAUSE_S)
     return last

@@ -152,6 +152,7 @@ def test_json_lines_parse_although_the_command_prints_too(sandbox_cluster: Clust
         "left": [],
         "waiting": [],
         "unresolved": [],
+        "commands": [],
     }
     assert "of the command" in done.stderr
 

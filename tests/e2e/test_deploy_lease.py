@@ -19,6 +19,7 @@ from fencectl.sandbox.requestlog import LoggedRequest
 from tests.support.clusters import Cluster, make_lease
 from tests.support.deploys import HASTY, Child, DeployScene, alive, take_over, wait_until
 from tests.support.objects import OTHER
+from tests.support.program import run_shell
 
 LOST_S = 4.0
 
@@ -117,6 +118,7 @@ def test_server_that_does_not_come_back_leaves_commands(scene: DeployScene) -> N
     child = Child(scene.folder)
     running = scene.start(*scene.fences, command=child.command, module=HASTY)
     child.wait_begun(running)
+    port = scene.cluster.sandbox.port
     scene.cluster.sandbox.stop()
     running.signal(signal.SIGTERM)
     done = running.ended(timeout_s=60)
@@ -124,7 +126,16 @@ def test_server_that_does_not_come_back_leaves_commands(scene: DeployScene) -> N
     words = done.stderr.partition("STILL HELD")[2]
     for name in ("node/worker-2", "node/worker-3", "kustomization/flux-system/infrastructure", "the lease"):
         assert name in words
-    assert "hint: fencectl fences --context prod" in words.splitlines()[-1]
+    assert "hint: fencectl fences --context prod" in words
+    commands = [line for line in words.splitlines() if line.startswith("kubectl --context prod ")]
+    assert len(commands) == 5
+    scene.cluster.sandbox.start(port=port)
+    released = run_shell(scene.cluster, "\n".join(["set -e", *commands]))
+    assert released.code == 0, released.text
+    scene.assert_free()
+    again = run_shell(scene.cluster, "\n".join(commands))
+    assert again.code != 0
+    scene.assert_free()
 
 
 def test_case_32_renewals_keep_their_pace_beside_slow_reads(scene: DeployScene) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.support.clusters import Cluster, ensure_namespace, make_kustomization
 from tests.support.deploys import HASTY, LEASE_PATH, Child, DeployScene, wait_until
 from tests.support.fencing import killed_chain
-from tests.support.github import LoopbackGitHub
+from tests.support.github import SELF_HOSTED, LoopbackGitHub
 
 RUN, ATTEMPT, JOB = 18093344127, 2, 51234567890
 READS = {"GET"}
@@ -92,6 +92,24 @@ def test_case_02_one_marked_node_refuses_although_the_lease_is_free(scene: Deplo
     again = scene.deploy("-o", "json")
     result = json.loads(again.stdout)
     assert (again.code, result["exitCode"], result["held"]) == (19, 19, ["node/worker-2"])
+
+
+@pytest.mark.parametrize(
+    ("age_s", "code", "said"),
+    [(3600, 19, "dead (presumed)"), (1, 12, "its job has ended, and yet its heartbeat is fresh")],
+    ids=["heartbeat-stands", "heartbeat-is-fresh"],
+)
+def test_case_46_job_that_ended_on_a_self_hosted_runner_is_no_proof(
+    scene: DeployScene, github: LoopbackGitHub, age_s: float, code: int, said: str
+) -> None:
+    """GitHub says completed, and its process may live on: never 16, which would send a machine to recover it."""
+    killed_chain(scene.cluster, age_s=age_s, duration_s=60)
+    github.job(RUN, ATTEMPT, JOB, runner=SELF_HOSTED)
+    scene.cluster.sandbox.requests.clear()
+    done = scene.deploy("--node", "worker-2")
+    assert done.code == code, done.text
+    assert said in " ".join(done.stderr.split()), done.text
+    assert_untouched(scene)
 
 
 def test_report_that_is_not_whole_refuses(scene: DeployScene) -> None:

@@ -17,8 +17,8 @@ from fencectl.core.journal import Phase
 from fencectl.sandbox import Gate, Sandbox
 from tests.e2e.test_recover_at_odds import Started, renew
 from tests.support.clusters import Cluster, make_kustomization, make_node, path_of
-from tests.support.fencing import killed_chain, playing, state
-from tests.support.github import LoopbackGitHub
+from tests.support.fencing import essence, killed_chain, playing, state
+from tests.support.github import SELF_HOSTED, LoopbackGitHub
 from tests.support.objects import HOLDER, OTHER
 
 RUN, ATTEMPT, JOB = 18093344127, 2, 51234567890
@@ -170,6 +170,40 @@ def test_holders_that_come_after_a_stop_are_named_as_still_held(
     assert first["left"] == ["node/n2", "lease/flux-system/fencectl-deploy"]
     assert (second["left"], second["steps"]) == (["node/n1"], [])
     assert "never begun" in second["stopped"]
+
+
+def test_case_46_job_that_ended_on_a_self_hosted_runner_is_recovered_only_by_a_persons_choice(
+    sandbox: Sandbox, sandbox_cluster: Cluster, github: LoopbackGitHub, tmp_path: Path
+) -> None:
+    """The heartbeat stands still, and yet a starved runner may have left the process behind: presumed, not proven."""
+    before = killed_chain(sandbox_cluster, duration_s=1)
+    fenced = state(sandbox_cluster, *before, LEASE_PATH)
+    github.job(RUN, ATTEMPT, JOB, runner=SELF_HOSTED)
+    done = Started(sandbox_cluster, github, tmp_path).end()
+    assert done.code == 19, done.text
+    assert "--accept-presumed" in done.stderr
+    assert state(sandbox_cluster, *before, LEASE_PATH) == fenced
+    chosen = Started(sandbox_cluster, github, tmp_path, "--accept-presumed").end()
+    assert chosen.code == 0, chosen.text
+    assert state(sandbox_cluster, *before) == {path: essence(obj) for path, obj in before.items()}
+
+
+@pytest.mark.parametrize("cordoned", [True, False])
+def test_case_10_claim_whose_cordon_was_lifted_or_not_is_recovered_from_what_is_so_now(
+    sandbox: Sandbox, sandbox_cluster: Cluster, github: LoopbackGitHub, tmp_path: Path, cordoned: bool
+) -> None:
+    """The journal says what was meant; the node is released by its live value, and again without harm."""
+    node = make_node(sandbox_cluster, "n1", taints=[])
+    with playing(sandbox_cluster, duration_s=1) as run:
+        run.story["job_verified"] = True
+        run.take_lease()
+        run.cordon("n1")
+    if not cordoned:
+        sandbox_cluster.merge_patch(path_of(node), {"spec": {"unschedulable": None}}, manager="kubectl")
+    for _ in range(2):
+        done = Started(sandbox_cluster, github, tmp_path).end()
+        assert done.code == 0, done.text
+        assert state(sandbox_cluster, path_of(node)) == {path_of(node): essence(node)}
 
 
 def test_only_kept_fences_left_change_nothing(

@@ -8,6 +8,8 @@ those commands in order gives the state before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from fencectl.cluster.observe import observe
@@ -18,10 +20,12 @@ from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.facts import HolderEvidence, JobFact, State
 from fencectl.core.lease import LeaseTerms, free_own_lease, take_over_lease
 from fencectl.core.marks_reader import NOTHING_VOUCHED, Vouched
+from fencectl.core.patches import GuardedPatch
 from fencectl.core.profiles import FENCECTL
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.core.report import FenceEntry, FenceReport
 from fencectl.run import nodes
+from fencectl.run.left import patches_left
 from tests.support.deploying import LEASE, LEASE_PATH, Scene, ScriptedNodeCommand, undisturbed_writes
 from tests.support.inprocess import SandboxDoor
 from tests.support.objects import OTHER, journal
@@ -130,6 +134,18 @@ def is_half_done(entry: FenceEntry) -> bool:
     return entry.refusal is not None and "phase `mutating`" in entry.refusal.why
 
 
+def release_as_printed(scene: Scene, patches: Sequence[GuardedPatch], left: FenceReport) -> None:
+    """What a deploy itself says about what it leaves: those fences, in that order, and it works."""
+    said = [entry.object.display for entry in left.held]
+    assert [patch.target.display for patch in patches] == said[: len(patches)]
+    assert len(patches) == len(said) or any(is_half_done(entry) for entry in left.held)
+    for patch in patches:
+        assert isinstance(send(SandboxDoor(scene.sandbox, scene.clock), patch), Applied), patch
+    if len(patches) == len(said):
+        assert scene.state() == scene.before
+        assert not report(scene).held
+
+
 CELLS = cells()
 
 
@@ -145,7 +161,7 @@ def test_struck_deploy_gives_everything_back_or_names_it_with_a_command_that_wor
     monkeypatch.setattr(nodes, "NodeCommand", ScriptedNodeCommand)
     scene = Scene(rolled=rolled)
     strike(scene, how, number)
-    code = None
+    code, result = None, None
     try:
         result = scene.deploy()
         code = result.code if result is not None else None
@@ -160,6 +176,10 @@ def test_struck_deploy_gives_everything_back_or_names_it_with_a_command_that_wor
         assert scene.state() == scene.before
         assert not left.held
     held = left.held
+    if result is not None and (patches := patches_left(result, now=scene.clock.wall())) and how != "stolen":
+        assert code is ExitCode.STILL_FENCED
+        release_as_printed(scene, patches, left)
+        return
     if held and code is not None and code is not ExitCode.STILL_FENCED:
         raise AssertionError(f"exit {code} although fences are held: {[e.object.display for e in held]}")
     half_done = frozenset(entry.object.display for entry in held if is_half_done(entry))

@@ -7,9 +7,11 @@ before each such write is passed on and after it was carried out. The program ta
 
 from __future__ import annotations
 
+import base64
 import json
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -99,6 +101,10 @@ class Between:
     before: Callable[[Write], None] = nothing
     after: Callable[[Write], None] = nothing
     away: bool = False
+    tokens: set[str] | None = None
+    """Whom to let in, if not everybody."""
+    certificate: Path | None = None
+    """With its key; without one, there is no TLS, and programs send no credentials then."""
     writes: list[Write] = field(default_factory=list)
     heartbeats: int = 0
 
@@ -106,7 +112,14 @@ class Between:
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.between = self
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        if self.certificate is not None:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.load_cert_chain(self.certificate, self.certificate.with_suffix(".key"))
+            # NB: the handshake is left to the thread of the connection.
+            self._server.socket = tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self.url = f"http{'s' * (self.certificate is not None)}://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -122,10 +135,17 @@ class Between:
         """Write a kubeconfig that leads here; `entry`: what its user logs in with, which nobody here reads."""
         path = folder / f"between-{context}.kubeconfig"
         path.touch(mode=0o600)
-        path.write_text(
-            kubeconfig_text(server=self.url, context=context, user="somebody", entry=dict(entry or {}))
+        ca = base64.b64encode(self.certificate.read_bytes()).decode() if self.certificate is not None else None
+        text = kubeconfig_text(
+            server=self.url, context=context, user="somebody", entry=dict(entry or {}), ca_data=ca
         )
+        path.write_text(text)
         return path
+
+    def let_in(self, authorization: str) -> None:
+        """Raise for whoever has no token that counts."""
+        if self.tokens is not None and authorization.removeprefix("Bearer ") not in self.tokens:
+            raise Refuse(401)
 
     def allow(self, write: Write | None, ask: Callable[[Write], None]) -> None:
         """Raise where a request, or its answer, is not to be passed on."""
@@ -184,8 +204,9 @@ class _Handler(BaseHTTPRequestHandler):
         assert isinstance(server, _Server)
         between = server.between
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        write = between.count(self.command, self.path, body)
         try:
+            between.let_in(self.headers.get("Authorization") or "")
+            write = between.count(self.command, self.path, body)
             between.allow(write, between.before)
             headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP}
             path, _, query = self.path.partition("?")
