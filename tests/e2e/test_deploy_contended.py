@@ -117,7 +117,8 @@ def test_deploy_that_slept_while_it_was_recovered_changes_nothing_of_the_next_on
     """SIGSTOP beyond the lease; its job ends, it is recovered from elsewhere, the next deploy runs; SIGCONT."""
     scene = real_scene
     with Between(scene.cluster) as between:
-        child = Child(tmp_path)
+        # NB: a command that takes TERM for a success does not make it one.
+        child = Child(tmp_path, script="trap 'exit 0' TERM")
         env = github.env() | STEP | {"KUBECONFIG": str(between.kubeconfig(tmp_path))}
         slept = scene.start(*scene.fences, command=child.command, module=HASTY, env=env)
         pid = child.wait_begun(slept)

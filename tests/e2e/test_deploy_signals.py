@@ -7,13 +7,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.clusters import Cluster
+from tests.support.between import Between, Write
+from tests.support.clusters import Cluster, make_kustomization, make_node
 from tests.support.deploys import Child, DeployScene, alive, wait_until
 from tests.support.prefork import Process
 
@@ -64,6 +66,44 @@ def test_case_13_signal_while_the_command_runs_ends_it_and_says_that_it_may_have
     assert not alive(pid)
     scene.assert_free()
     assert scene.record()["outcome"] == "interrupted"
+
+
+def test_fences_of_one_rank_are_released_side_by_side_and_the_parent_after_its_child(
+    sandbox_cluster: Cluster, tmp_path: Path
+) -> None:
+    """16 nodes, a chain of three and the lease: no release of a node is answered before all of them were sent."""
+    nodes = [make_node(sandbox_cluster, f"n{number:02}")["metadata"]["name"] for number in range(16)]
+    sandbox_cluster.sandbox.flux.automatic()
+    chain = ("flux-system", "infrastructure", "apps")
+    for parent, name in zip((None, *chain), chain, strict=False):
+        make_kustomization(sandbox_cluster, name, applied_by=("flux-system", parent) if parent else None)
+    scene = DeployScene(sandbox_cluster, tmp_path, {}, [], {})
+    together = threading.Barrier(len(nodes))
+    releasing = threading.Event()
+
+    def before(write: Write) -> None:
+        if releasing.is_set() and write.resource == "nodes":
+            together.wait(30)
+
+    with Between(sandbox_cluster, before=before) as between:
+        child = Child(tmp_path)
+        fences = [f"--node={name}" for name in nodes] + ["--suspend", "kustomization/flux-system/apps"]
+        env = {"KUBECONFIG": str(between.kubeconfig(tmp_path))}
+        running = scene.start(*fences, command=child.command, env=env)
+        child.wait_begun(running)
+        releasing.set()
+        writes = len(between.writes)
+        running.signal(signal.SIGINT)
+        done = running.ended()
+    assert done.code == 18, done.text
+    released = between.writes[writes:]
+    assert sorted(write.path.rpartition("/")[2] for write in released[:16]) == nodes
+    assert [write.path.rpartition("/")[2] for write in released[16:]] == [
+        "apps", "infrastructure", "flux-system", "fencectl-deploy-record", "fencectl-deploy",
+    ]  # fmt: skip
+    assert scene.lease()["holderIdentity"] == ""
+    shown = scene.run("fences", "--exit-code")
+    assert shown.code == 0, shown.text
 
 
 def test_second_signal_does_not_hurry_it(scene: DeployScene) -> None:

@@ -8,8 +8,8 @@ every leftover is listed by `fences` with a command, and running those by `sh` i
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ import pytest
 from tests.support.between import Between, Drop, Hang, Refuse, Write
 from tests.support.clusters import Cluster
 from tests.support.deploying import undisturbed_writes
-from tests.support.deploys import HASTY, LEASE_PATH, Child, DeployScene, Running, take_over, wait_until
+from tests.support.deploys import HASTY, LEASE_PATH, Child, DeployScene, take_over, wait_until
 from tests.support.objects import OTHER
 from tests.support.program import run_shell
 
@@ -59,8 +59,11 @@ class Strike:
 
     def __init__(self, scene: DeployScene, between: Between, how: str, number: int) -> None:
         self._scene, self._between, self._how, self._number = scene, between, how, number
-        self.running: Callable[[], Running] = lambda: scene.started[0]
         self.struck = False
+
+    def _signal(self, number: signal.Signals) -> None:
+        # NB: its first write may come before its start is known here; and the test waits for its end already.
+        os.kill(wait_until(lambda: self._scene.started, "it was started")[0].pid, number)
 
     def before(self, write: Write) -> None:
         if write.number != self._number:
@@ -72,7 +75,7 @@ class Strike:
             case "timed out before":
                 raise Hang
             case "killed before":
-                self.running().kill()
+                self._signal(signal.SIGKILL)
                 raise Drop
             case "stolen":
                 self._steal()
@@ -86,10 +89,10 @@ class Strike:
             case "answer lost":
                 raise Drop
             case "killed after":
-                self.running().kill()
+                self._signal(signal.SIGKILL)
                 raise Drop
             case "terminated":
-                self.running().signal(signal.SIGTERM)
+                self._signal(signal.SIGTERM)
 
     def _steal(self) -> None:
         """Take the lease over, and let the next heartbeat learn it before the write goes on."""

@@ -234,6 +234,28 @@ def test_missing_right_is_named_before_the_first_write(
     assert state(real, *before, LEASE_PATH) == fenced
 
 
+@pytest.mark.real
+def test_one_kind_that_may_not_be_listed_stops_it_before_the_first_write(
+    real: Cluster, github: LoopbackGitHub, tmp_path: Path
+) -> None:
+    """A fence may be hidden there, of this holder too: 21, with verb and resource, nothing changed."""
+    real.wipe(everything=True)
+    before = killed_chain(real, duration_s=1)
+    fenced = state(real, *before, LEASE_PATH)
+    everything: list[Raw] = [
+        {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}
+        for group in ("coordination.k8s.io", "kustomize.toolkit.fluxcd.io", "source.toolkit.fluxcd.io")
+    ]
+    core: Raw = {"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": ["*"]}
+    nodes: Raw = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]}
+    grant(real, "user-6", *everything, core, nodes)
+    done = Started(real, github, tmp_path, user="user-6").end()
+    assert done.code == 21, done.text
+    assert "list" in done.stderr
+    assert "nodes" in done.stderr
+    assert state(real, *before, LEASE_PATH) == fenced
+
+
 def test_twenty_fences_of_one_run_cause_one_look_up(
     clean_cluster: Cluster, github: LoopbackGitHub, tmp_path: Path
 ) -> None:

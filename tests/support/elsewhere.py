@@ -21,5 +21,7 @@ def _another(_: Machine) -> str | None:
 Machine.machine_id = _another  # type: ignore[method-assign, assignment]
 main = hasty.main
 
+main = hasty.main
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -27,7 +27,6 @@ deploy.SHORTEST_LEASE_S = 3
 deploy.LEASE_DURATION_S = 6
 deploy.LOOK_AGAIN_S = 0.2
 recovery.LEASE_DURATION_S = 6
-transaction.UNWIND_S = float(os.environ.get("HASTY_UNWIND_S", transaction.UNWIND_S))
 
 
 def _moment(*_: Any) -> float:
@@ -36,9 +35,15 @@ def _moment(*_: Any) -> float:
 
 recover.RecoverRun._window_s = _moment  # type: ignore[method-assign, assignment]
 
-from fencectl.cli import main  # noqa: E402
+from fencectl.cli import main as run  # noqa: E402
 
-__all__ = ["main"]
+
+def main() -> int:
+    """Run the program."""
+    # NB: here, for what is above may have been done once, for many runs.
+    transaction.UNWIND_S = float(os.environ.get("HASTY_UNWIND_S", transaction.UNWIND_S))
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())
