@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from fencectl.commands.options import Output
 from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.reading import Look, Subject, subjects
 from fencectl.commands.signals import Signals, parent_shell
-from fencectl.core.deploy import DeployPlan, HeldError, only_live, why_not
+from fencectl.core.deploy import DeployPlan, only_live, refuse_others, why_not
 from fencectl.core.errors import ExitCode, NotReadableError, UsageError
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of, read_around
@@ -36,10 +36,10 @@ from fencectl.report.commands import where_of
 from fencectl.run.follow import Follower
 from fencectl.run.leasing import LeaseAt, LeaseBusyError
 from fencectl.run.nesting import believe
-from fencectl.run.payload import Ended, Payload
+from fencectl.run.payload import SystemProcesses
 from fencectl.run.ports import SystemThreads
 from fencectl.run.record import RecordBook
-from fencectl.run.story import StoppedError, read
+from fencectl.run.story import WRITE_S, StoppedError, read
 from fencectl.run.targets import find_nodes, find_suspensions
 from fencectl.run.transaction import Deploy, Stage
 
@@ -226,21 +226,10 @@ class _Verb:
             interrupt_code=lambda: self._signals.code,
             read_again=self._read_again,
             tell=self._show.tell,
-            run_payload=self._run_payload,
+            # NB: with JSON lines stdout is ours alone, or what the command prints would break them.
+            processes=SystemProcesses(sys.stderr if self._options.output is Output.JSON else None),
             follower=lambda must_stop, tell: Follower(self._door, self._clock, tell, must_stop),
         )
-
-    def _run_payload(
-        self,
-        command: Sequence[str],
-        environ: Mapping[str, str],
-        timeout_s: float,
-        must_stop: Callable[[], str | None],
-    ) -> Ended:
-        # NB: with JSON lines stdout is ours alone, or what the command prints would break them.
-        stdout = sys.stderr if self._options.output is Output.JSON else None
-        payload = Payload(command, environ=environ, clock=self._clock, stdout=stdout)
-        return payload.wait(timeout_s=timeout_s, must_stop=must_stop)
 
     # (1)
 
@@ -277,13 +266,7 @@ class _Verb:
     def _read_again(self, own: str) -> None:
         """Under the lease: anything that is held and not ours ends the deploy before it has fenced anything."""
         look = self._look()
-        if not look.report.complete:
-            missing = look.report.unreadable[0]
-            raise NotReadableError(f"{missing.what} could not be read again", reason=missing.why)
-        others = [block for block in look.report.blocks if block.holder.identity != own]
-        if others or look.report.unowned or look.report.holds:
-            code = why_not(look.report, look.runs.observation, self._target.profile)
-            raise HeldError(look.report, code or ExitCode.HELD_PERSON_NEEDED)
+        refuse_others(look.report, look.runs.observation, self._target.profile, own=own)
 
     # Plan
 
@@ -356,7 +339,9 @@ class _Verb:
     def _book(self, lease: tuple[str, str]) -> RecordBook:
         namespace, name = record_of(lease)
         ref = ObjectRef(CONFIGMAPS.api_version, CONFIGMAPS.kind, CONFIGMAPS.plural, namespace, name, "")
-        return RecordBook(self._door, self._clock, ref, "deploy", self._subject.connection.context_name)
+        # NB: no longer than the keeper is asked to vouch for, or a write could still go out under a lost lease.
+        label = self._subject.connection.context_name
+        return RecordBook(self._door, self._clock, ref, "deploy", label, request_s=WRITE_S)
 
     def _own_journal(self) -> Journal:
         from fencectl.evidence.checked_self import describe_checked_self

@@ -225,7 +225,9 @@ class Show:
             return []
         names = [(one.fence.seen.ref.display, one.why) for one in unwound.left]
         names += [(fence.seen.ref.display, "waits for those above") for fence in unwound.waiting]
-        names += [(name, "nobody can say whether it was fenced") for name in result.unresolved]
+        told = {name for name, _ in names}
+        unresolved = [name for name in result.unresolved if name not in told]
+        names += [(name, "nobody can say whether it was fenced") for name in unresolved]
         if result.lease_kept:
             names.append(("the lease", "held as long as anything else is"))
         if not names:

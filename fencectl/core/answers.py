@@ -141,6 +141,14 @@ def explain_refusal(patch: GuardedPatch, fresh: Raw | None) -> BrokenGuard | Non
     return None
 
 
+def is_carried_out(patch: GuardedPatch, fresh: Raw) -> bool:
+    """Whether an object, read again, is exactly as this patch would leave it: an earlier try had come through."""
+    changes = [operation for operation in patch.operations if operation["op"] != "test"]
+    return dig(fresh, "metadata", "uid") == patch.target.uid and all(
+        dig(fresh, *_keys(operation["path"])) == operation.get("value") for operation in changes
+    )
+
+
 def _keys(path: str) -> tuple[str, ...]:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fencectl.core.apply_plan import ApplyPlan
-from fencectl.core.errors import ExitCode, FencectlError, worst
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, worst
 from fencectl.core.evidence import Strength, Verdict
 from fencectl.core.observation import Observation
 from fencectl.core.profiles import Profile
@@ -72,6 +72,21 @@ def why_not(
     holds = report.holds if within is None else ()
     codes += [ExitCode.HELD_PERSON_NEEDED for _ in (*report.unowned, *holds)]
     return worst(codes) if codes else None
+
+
+def refuse_others(report: FenceReport, observation: Observation, profile: Profile, *, own: str) -> None:
+    """
+    Read under the lease: anything that is held and is not of `own` ends the deploy before it has fenced anything.
+
+    Raises HeldError, or NotReadableError where the report is incomplete: a fence may be hidden.
+    """
+    if not report.complete:
+        missing = report.unreadable[0]
+        raise NotReadableError(f"{missing.what} could not be read again", reason=missing.why)
+    others = [block for block in report.blocks if block.holder.identity != own]
+    if others or report.unowned or report.holds:
+        code = why_not(report, observation, profile)
+        raise HeldError(report, code or ExitCode.HELD_PERSON_NEEDED)
 
 
 def _code_of(block: HolderBlock, report: FenceReport, observation: Observation, profile: Profile) -> ExitCode:

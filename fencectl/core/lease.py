@@ -49,9 +49,12 @@ def new_lease(namespace: str, name: str, terms: LeaseTerms, *, transitions: int 
     }
 
 
-def acquire_lease(seen: Seen, terms: LeaseTerms) -> Placed | CannotPlace:
+def acquire_lease(seen: Seen, terms: LeaseTerms, *, last_token: int = 0) -> Placed | CannotPlace:
     """
     Take a free lease: guard uid, holder and transitions as read; transitions + 1 is the fencing token.
+
+    `last_token`: the highest that was given before as far as is known; a lease that was deleted and made anew may
+    have counted less, and the token goes on from the higher one.
 
     NB: an absent holder is guarded as null, an empty one as `""`; the server tells the two apart.
     """
@@ -61,7 +64,7 @@ def acquire_lease(seen: Seen, terms: LeaseTerms) -> Placed | CannotPlace:
     if holder:
         return CannotPlace("it is held by another holder")
     transitions = dig(spec, "leaseTransitions")
-    token = (transitions if isinstance(transitions, int) else 0) + 1
+    token = max(transitions if isinstance(transitions, int) else 0, last_token) + 1
     written = replace(terms.journal, uid=seen.ref.uid, phase=_phase(terms.journal), source=None)
     values = _lease_spec(terms, token)
     if spec is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from fencectl.cluster.clock import Clock
+from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.gojson import StrictJSONError, decode_strict, encode_ascii
 from fencectl.core.record_write import Change, data_of
 from fencectl.core.refs import dig
@@ -17,6 +19,12 @@ from fencectl.run.timeline import Timeline
 _KEY = "record-"
 KEPT = 50
 """So many records of the newest deploys stay."""
+
+
+class TokenUsedError(FencectlError):
+    """The token of this run was given before, so nothing may be done under it; nothing is recorded or fenced."""
+
+    exit_code = ExitCode.FAILED_PREVIOUS_RUNS
 
 
 @dataclass(slots=True)
@@ -33,23 +41,40 @@ class DeployRecord:
 
     def last_token(self) -> int:
         """The highest fencing token that any record tells, so that a deleted lease does not start again."""
-        tokens = [dig(value, "token") for _, value in _records(self.book.read())]
-        return max(
-            (token for token in tokens if isinstance(token, int) and not isinstance(token, bool)), default=0
-        )
+        return _last_token(self.book.read())
 
     def write(
-        self, phase: str, *, token: int, outcome: str | None, step: int | None, code: int | None = None
+        self,
+        phase: str,
+        *,
+        token: int,
+        outcome: str | None,
+        step: int | None,
+        before: Callable[[], None],
+        code: int | None = None,
     ) -> int:
-        """Write the phase, or the outcome with the last step and the exit code; return the generation."""
-        self.book.write(lambda record: self._changes(record, phase, token, outcome, step, code))
+        """
+        Write the phase, or the outcome with the last step and the exit code; return the generation.
+
+        `before`: called right before each try is sent; what it raises ends the write. Raises TokenUsedError, and
+        what the book raises.
+        """
+
+        def decide(record: Record) -> tuple[Change, ...]:
+            changes = self._changes(record, phase, token, outcome, step, code)
+            before()
+            return changes
+
+        self.book.write(decide)
         return self.generation or 0
 
     def _changes(
         self, record: Record, phase: str, token: int, outcome: str | None, step: int | None, code: int | None
     ) -> tuple[Change, ...]:
         data = data_of(record.seen)
-        if self.generation is None:
+        if self.generation is None or not self._is_own(data.get(f"{_KEY}{self.generation}")):
+            # NB: also where a write of another run that was still under way has taken that number meanwhile.
+            self._must_be_new(record, token)
             self.generation = max((number for number, _ in _records(record)), default=0) + 1
         value: dict[str, Any] = {
             "v": 1,
@@ -72,6 +97,26 @@ class DeployRecord:
             if number <= self.generation - KEPT and old in data:
                 changes.append(Change(old, data[old], None))
         return tuple(changes)
+
+    def _must_be_new(self, record: Record, token: int) -> None:
+        last = _last_token(record)
+        if last >= token:
+            raise TokenUsedError(
+                f"the fencing token {token} was given before: a record tells of {last}",
+                reason="the lease was deleted and made anew while this deploy was about to take it",
+                hint="run it again: it goes on from the record",
+            )
+
+    def _is_own(self, text: str | None) -> bool:
+        try:
+            return text is not None and dig(decode_strict(text), "holder") == self.holder
+        except StrictJSONError:
+            return False
+
+
+def _last_token(record: Record) -> int:
+    tokens = [dig(value, "token") for _, value in _records(record)]
+    return max((token for token in tokens if isinstance(token, int) and not isinstance(token, bool)), default=0)
 
 
 def _records(record: Record) -> list[tuple[int, Any]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fencectl.cluster.clock import Clock
 from fencectl.cluster.write import send
-from fencectl.core.answers import Applied, Refused, Unknown, Why, explain_refusal
+from fencectl.core.answers import Applied, Refused, Unknown, Why, explain_refusal, is_carried_out
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.marks import read_mark
@@ -27,6 +27,8 @@ from fencectl.run.story import PAUSE_S, WRITE_S, StoppedError, read
 
 # A node's resourceVersion is moved by its kubelet all the time, so a claim may need several fresh reads.
 FRESH_READS = 20
+# So long after it was sent a write may still be carried out: 34 s by an API server, and some on the way.
+LANDS_WITHIN_S = 40.0
 
 
 class NotFencedError(FencectlError):
@@ -35,10 +37,8 @@ class NotFencedError(FencectlError):
     exit_code = ExitCode.HELD_PERSON_NEEDED
 
 
-class UnresolvedError(FencectlError):
-    """Nobody can say whether a fence was placed: it is named as still held."""
-
-    exit_code = ExitCode.STILL_FENCED
+class _CannotLandError(NotFencedError):
+    """The object has changed so that no copy of the placement can be carried out any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,26 @@ class Fence:
         return self.journal.rank
 
 
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A placement of which nobody knows whether it was carried out; until `until_s` (boot clock) it may be."""
+
+    fence: Fence
+    until_s: float
+
+
 @dataclass(slots=True)
 class Ledger:
     """
     What this run has fenced, in the order in which it did.
 
-    `unresolved`: objects of which nobody knows whether they were fenced. `late`: those whose fence landed when the
-    lease was lost already: it is taken back, whoever holds the lease by then. `noting`: told of each fence that is
-    placed (True) or released (False).
+    `unresolved`: placements of which nobody knows whether they were carried out. `late`: those whose fence landed
+    when the lease was lost already: it is taken back, whoever holds the lease by then. `noting`: told of each
+    fence that is placed (True) or released (False).
     """
 
     fences: list[Fence] = field(default_factory=list)
-    unresolved: list[ObjectRef] = field(default_factory=list)
+    unresolved: list[Unresolved] = field(default_factory=list)
     late: list[ObjectRef] = field(default_factory=list)
     noting: Callable[[Fence, bool], None] = lambda _fence, _placed: None
 
@@ -75,14 +83,21 @@ class Ledger:
         self.fences.append(fence)
         self.noting(fence, True)
 
+    def came_late(self, fence: Fence) -> bool:
+        """Whether a fence may have landed after the lease was lost; if so it is taken back in any case."""
+        unresolved = any(one.fence.seen.ref == fence.seen.ref for one in self.unresolved)
+        return unresolved or fence.seen.ref in self.late
+
     def replace(self, old: Fence, new: Fence) -> None:
         """Put another state of a fence in its place."""
         self.fences[self.fences.index(old)] = new
 
     def forget(self, fence: Fence) -> None:
-        """Take out a fence that is released."""
-        self.fences.remove(fence)
-        self.noting(fence, False)
+        """Take out a fence that is released, or was never placed."""
+        self.unresolved = [one for one in self.unresolved if one.fence is not fence]
+        if any(one is fence for one in self.fences):
+            self.fences = [one for one in self.fences if one is not fence]
+            self.noting(fence, False)
 
 
 class Fencer:
@@ -98,7 +113,8 @@ class Fencer:
         """
         Fence an object as it is now.
 
-        Raises NotFencedError, UnresolvedError, LeaseLostError or NotReadableError.
+        Raises NotFencedError, LeaseLostError or NotReadableError; a placement whose outcome nobody knows is in the
+        ledger then.
         """
         for _ in range(FRESH_READS):
             seen = read(self._door, ref)
@@ -107,47 +123,46 @@ class Fencer:
             built = build(seen)
             if isinstance(built, CannotPlace):
                 raise NotFencedError(f"{ref.display} cannot be fenced: {built.why}")
-            found = self._send(seen, built)
+            found = self._send(kind, seen, built)
             if found is not None:
                 return self._keep(Fence(kind, found, built.journal))
         raise NotFencedError(f"{ref.display} cannot be fenced: it is changed all the time")
 
-    def _send(self, seen: Seen, built: Placed) -> Seen | None:
+    def _send(self, kind: FenceKind, seen: Seen, built: Placed) -> Seen | None:
         """The object as fenced; None where it has changed and is to be read again."""
-        asked = False
+        asked: Unresolved | None = None
         while True:
             try:
                 self._keeper.must_hold(WRITE_S)
-            except LeaseLostError:
-                if asked:
-                    self._ledger.unresolved.append(seen.ref)
+                match send(self._door, built.patch, deadline_s=WRITE_S):
+                    case Applied(raw):
+                        return Seen(seen.ref, raw)
+                    case Refused(Why.GUARD):
+                        return self._after_refusal(seen, built)
+                    case Refused(why, status, detail) if why is not Why.BUSY:
+                        raise _never(seen, why, f"({status}: {detail})")
+                    case Unknown():
+                        # NB: counted from now: a process that was stopped may have sent it long after it meant to.
+                        until_s = self._clock.monotonic_s() + LANDS_WITHIN_S
+                        asked = Unresolved(Fence(kind, seen, built.journal), until_s)
+                self._clock.wait(None, PAUSE_S)
+            except FencectlError as failure:
+                # NB: whatever ends it, the one before whose answer was lost may have been carried out.
+                if asked is not None and not isinstance(failure, _CannotLandError):
+                    self._ledger.unresolved.append(asked)
                 raise
-            match send(self._door, built.patch, deadline_s=WRITE_S):
-                case Applied(raw):
-                    return Seen(seen.ref, raw)
-                case Refused(Why.GUARD):
-                    return self._after_refusal(seen, built)
-                case Refused(Why.GONE):
-                    raise NotFencedError(f"{seen.ref.display} cannot be fenced: it is gone")
-                case Refused(Why.BUSY):
-                    self._clock.wait(None, PAUSE_S)
-                case Refused(_, status, detail):
-                    raise NotFencedError(f"{seen.ref.display} cannot be fenced ({status}: {detail})")
-                case Unknown():
-                    asked = True
-                    self._clock.wait(None, PAUSE_S)
 
     def _after_refusal(self, seen: Seen, built: Placed) -> Seen | None:
         now = read(self._door, seen.ref)
         if now is None:
-            raise NotFencedError(f"{seen.ref.display} cannot be fenced: it is gone")
+            raise _CannotLandError(f"{seen.ref.display} cannot be fenced: it is gone")
         mark = read_mark(now)
         if mark is not None and mark.journal_text == built.journal.text:
             # NB: an earlier try was carried out and its answer lost. Only this very text is ours.
             return now
         if mark is not None:
             broken = explain_refusal(built.patch, now.raw)
-            raise NotFencedError(
+            raise _CannotLandError(
                 f"{seen.ref.display} cannot be fenced: {broken.sentence if broken else 'it changed'}"
             )
         return None
@@ -166,39 +181,41 @@ class Fencer:
         """
         Change a fence of this run (its phase, its token) by a guarded patch.
 
-        Raises NotFencedError where somebody else has changed it, UnresolvedError where nobody answers.
+        Raises NotFencedError where somebody else has changed it, LeaseLostError where nobody answers for too long.
         """
         while True:
             self._keeper.must_hold(WRITE_S)
             match send(self._door, patch, deadline_s=WRITE_S):
                 case Applied(raw):
-                    changed = Fence(fence.kind, Seen(fence.seen.ref, raw), journal)
-                    self._ledger.replace(fence, changed)
-                    return changed
+                    return self._changed(fence, raw, journal)
                 case Unknown() | Refused(Why.BUSY):
-                    now = read(self._door, fence.seen.ref)
-                    mark = read_mark(now) if now is not None else None
-                    if (
-                        now is not None
-                        and mark is not None
-                        and mark.journal_text == journal.text != fence.journal.text
-                    ):
-                        changed = Fence(fence.kind, now, journal)
-                        self._ledger.replace(fence, changed)
-                        return changed
                     self._clock.wait(None, PAUSE_S)
                 case Refused(_, status, detail):
                     now = read(self._door, fence.seen.ref)
+                    if now is not None and is_carried_out(patch, now.raw):
+                        # NB: an earlier try of ours, whose answer was lost.
+                        return self._changed(fence, now.raw, journal)
                     broken = explain_refusal(patch, now.raw if now is not None else None)
                     why = broken.sentence if broken else f"the API server refuses ({status}: {detail})"
                     raise NotFencedError(
                         f"the fence on {fence.seen.ref.display} was changed by somebody else: {why}"
                     )
 
+    def _changed(self, fence: Fence, raw: Raw, journal: Journal) -> Fence:
+        changed = Fence(fence.kind, Seen(fence.seen.ref, raw), journal)
+        self._ledger.replace(fence, changed)
+        return changed
 
-def changed_fence(door: Door, ledger: Ledger) -> str | None:
-    """Name the first own fence that vanished or was changed by somebody else."""
+
+def changed_fence(door: Door, ledger: Ledger, is_over: Callable[[], bool]) -> str | None:
+    """
+    Name the first own fence that vanished or was changed by somebody else.
+
+    `is_over`: whether the work must end anyway, so that nothing may wait for more reads; asked before each.
+    """
     for fence in list(ledger.fences):
+        if is_over():
+            return None
         try:
             seen = read(door, fence.seen.ref)
         except (NotReadableError, StoppedError):
@@ -217,3 +234,10 @@ def _still_fenced(fence: Fence, raw: Raw) -> bool:
         return True
     path = ("spec", "suspend") if fence.kind is FenceKind.SUSPENSION else ("spec", "unschedulable")
     return dig(raw, *path) is True
+
+
+def _never(seen: Seen, why: Why, detail: str) -> NotFencedError:
+    """Why an object is not fenced; where it is gone, no copy of the placement can be carried out any more."""
+    if why is Why.GONE:
+        return _CannotLandError(f"{seen.ref.display} cannot be fenced: it is gone")
+    return NotFencedError(f"{seen.ref.display} cannot be fenced {detail}")

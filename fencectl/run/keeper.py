@@ -32,6 +32,8 @@ RENEWALS_PER_DURATION = 3
 RETRY_S = 1.0
 # A renewal that meets an earlier one of our own is sent again at once, with that one's time as its guard.
 OWN_COPIES = 3
+# How often somebody who waits for a renewal looks.
+LOOK_S = 0.1
 
 
 class Loss(StrEnum):
@@ -132,16 +134,21 @@ class Keeper:
         """
         Prove that the lease is held for so long.
 
-        Raises LeaseLostError where it is lost, or would be before a write of that length has ended.
+        Where less is left it waits for the next renewal: one that comes in time goes on. Raises LeaseLostError
+        where the lease is lost, also while it waits.
         """
-        if self.held_for_s() > for_s:
-            return
+        while (left_s := self.held_for_s()) <= for_s:
+            if left_s == 0:
+                raise self._lost()
+            self._clock.wait(None, min(left_s, LOOK_S))
+
+    def _lost(self) -> LeaseLostError:
         with self._lock:
             stolen, trouble = self._stolen, self._trouble
         if stolen is not None:
-            raise LeaseLostError(Loss.STOLEN, reason=stolen)
+            return LeaseLostError(Loss.STOLEN, reason=stolen)
         loss, why = trouble or (Loss.NOT_RENEWED, "no renewal was acknowledged in time")
-        raise LeaseLostError(loss, reason=why)
+        return LeaseLostError(loss, reason=why)
 
     def _loss_after_s(self) -> float:
         return self.duration_s * HELD_FOR

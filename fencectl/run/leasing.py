@@ -155,7 +155,7 @@ def _ask(door: Door, at: LeaseAt, terms: LeaseTerms, seen: Seen | None) -> Answe
         collection = f"/apis/coordination.k8s.io/v1/namespaces/{at.namespace}/leases"
         body = new_lease(at.namespace, at.name, terms, transitions=at.last_token + 1)
         return create(door, collection, body, deadline_s=WRITE_S)
-    placed = acquire_lease(seen, terms)
+    placed = acquire_lease(seen, terms, last_token=at.last_token)
     if isinstance(placed, CannotPlace):
         holder = str(dig(seen.raw, "spec", "holderIdentity"))
         if holder != terms.holder:

@@ -28,7 +28,7 @@ from fencectl.run.nodes_errors import NodeError, NodeGoneError, RollStoppedError
 from fencectl.run.nodes_reads import Steps
 from fencectl.run.nodes_ready import wait_ready
 from fencectl.run.nodes_release import release_cordon
-from fencectl.run.ports import Door
+from fencectl.run.ports import Door, Processes
 from fencectl.run.story import read
 
 __all__ = ["NodeError", "NodeRoller", "RollStoppedError"]
@@ -72,6 +72,7 @@ class NodeRoller:
         journal_for: Callable[[], Journal],
         command: Sequence[str] | None,
         environ: Mapping[str, str],
+        processes: Processes,
         drain_timeout_s: float,
         node_timeout_s: float,
         must_stop: Callable[[], str | None],
@@ -85,6 +86,7 @@ class NodeRoller:
         self._journal_for = journal_for
         self._command = command
         self._environ = environ
+        self._processes = processes
         self._drain_timeout_s = drain_timeout_s
         self._node_timeout_s = node_timeout_s
         self._must_stop = must_stop
@@ -99,7 +101,7 @@ class NodeRoller:
         Roll all nodes, so many at once. Call it from the main thread: the commands' lives hang on it.
 
         The first failure begins no further node: those that are drained stop and stay claimed, those whose command
-        runs are seen to their end. Raises NodeError, NotFencedError, UnresolvedError, LeaseLostError,
+        runs are seen to their end. Raises NodeError, NotFencedError, LeaseLostError,
         NotReadableError, StoppedError or RollStoppedError; what is still fenced is in the ledger.
         """
         self._must_be_free(nodes)
@@ -243,7 +245,9 @@ class NodeRoller:
         # NB: the last look before the change; a lease that is lost from here on ends the command.
         self._keeper.must_hold(0.0)
         self._tell(node.display, "its node command runs")
-        roll.command = NodeCommand(command, node=node, environ=self._environ, clock=self._clock)
+        roll.command = NodeCommand(
+            command, node=node, environ=self._environ, clock=self._clock, processes=self._processes
+        )
         ended = yield from roll.command.steps(end_s=end_s, must_stop=self._must_stop)
         if ended.why_stopped is not None:
             raise NodeError(

@@ -9,6 +9,7 @@ from fencectl.cluster.clock import Clock
 from fencectl.core.refs import ObjectRef
 from fencectl.run.nodes_reads import Steps
 from fencectl.run.payload import Ended, Payload
+from fencectl.run.ports import Processes
 
 NODE_VARIABLE = "FENCECTL_NODE"
 
@@ -17,9 +18,15 @@ class NodeCommand(Payload):
     """A payload that is looked at instead of waited for."""
 
     def __init__(
-        self, command: Sequence[str], *, node: ObjectRef, environ: Mapping[str, str], clock: Clock
+        self,
+        command: Sequence[str],
+        *,
+        node: ObjectRef,
+        environ: Mapping[str, str],
+        clock: Clock,
+        processes: Processes,
     ) -> None:
-        super().__init__(command, environ={**environ, NODE_VARIABLE: node.name}, clock=clock)
+        super().__init__(command, environ={**environ, NODE_VARIABLE: node.name}, clock=clock, processes=processes)
         self._end_by_s: float | None = None
         self._has_ended = False
 
@@ -31,10 +38,10 @@ class NodeCommand(Payload):
         """
         try:
             while True:
-                code = self._poll()
+                code = self._process.poll()
                 if code is not None and must_stop() is None:
                     # NB: what it left behind in its group must not outlive the fences.
-                    self._signal(signal.SIGKILL)
+                    self._process.signal(signal.SIGKILL)
                     self._has_ended = True
                     return Ended(code)
                 if code is None and self._clock.monotonic_s() >= end_s:
@@ -49,7 +56,7 @@ class NodeCommand(Payload):
         """Ask it to end, so that several can use the same grace."""
         if not self._has_ended and self._end_by_s is None:
             self._end_by_s = self._clock.monotonic_s() + self.grace_s
-            self._signal(signal.SIGTERM)
+            self._process.signal(signal.SIGTERM)
 
     def _grace_s(self) -> float:
         return self.grace_s if self._end_by_s is None else max(0.0, self._end_by_s - self._clock.monotonic_s())

@@ -19,10 +19,16 @@ from typing import TextIO
 from fencectl.cluster.clock import Clock
 from fencectl.core.nesting import depth
 from fencectl.run import payload_stub
+from fencectl.run.ports import Process, Processes
 
 GRACE_S = 2.0
 """Between TERM and KILL; a command inside of a nested run gets less, or that run itself is killed meanwhile."""
 POLL_S = 0.1
+
+
+def grace_of(environ: Mapping[str, str]) -> float:
+    """The grace of a command with this environment."""
+    return GRACE_S / (1 + depth(environ))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +48,10 @@ class Ended:
         return self.code == 0 and self.why_stopped is None
 
 
-class Payload:
-    """One command. Start it from the main thread: on Linux its life is bound to the thread that started it."""
+class SystemProcess:
+    """A process of this machine, started through a stub that binds its life to ours (see `ports.Process`)."""
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        environ: Mapping[str, str],
-        clock: Clock,
-        stdout: TextIO | None = None,
-    ) -> None:
-        self._clock = clock
-        self.grace_s = GRACE_S / (1 + depth(environ))
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], stdout: TextIO | None) -> None:
         self._process = subprocess.Popen(
             # NB: isolated: what lies in the current folder, or in PYTHONPATH, is the command's, not the stub's.
             [sys.executable, "-I", "-S", payload_stub.__file__, str(os.getpid()), *command],
@@ -66,8 +63,59 @@ class Payload:
 
     @property
     def group(self) -> int:
-        """The process group, which is the pid of its leader."""
+        """The pid of its leader."""
         return self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code of its leader, or None while it runs."""
+        code = self._process.poll()
+        return None if code is None else _status(code)
+
+    def wait(self) -> int:
+        """Wait until its leader has ended."""
+        return _status(self._process.wait())
+
+    def signal(self, number: signal.Signals) -> None:
+        """Signal the whole group."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.group, number)
+
+    def group_lives(self) -> bool:
+        """Whether anything of the group is still there."""
+        try:
+            os.killpg(self.group, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class SystemProcesses:
+    """The processes of this machine. `stdout`: where theirs goes; None: they inherit ours."""
+
+    stdout: TextIO | None = None
+
+    def start(self, command: Sequence[str], environ: Mapping[str, str]) -> Process:
+        """Start a command."""
+        return SystemProcess(command, environ, self.stdout)
+
+
+class Payload:
+    """One command under way. Start it from the main thread: on Linux its life is bound to the starting thread."""
+
+    def __init__(
+        self, command: Sequence[str], *, environ: Mapping[str, str], clock: Clock, processes: Processes
+    ) -> None:
+        self._clock = clock
+        self.grace_s = grace_of(environ)
+        self._process = processes.start(command, environ)
+
+    @property
+    def group(self) -> int:
+        """The process group, which is the pid of its leader."""
+        return self._process.group
 
     def wait(self, *, timeout_s: float, must_stop: Callable[[], str | None]) -> Ended:
         """
@@ -77,7 +125,7 @@ class Payload:
         """
         end_s = self._clock.monotonic_s() + timeout_s
         while True:
-            code = self._poll()
+            code = self._process.poll()
             why = must_stop()
             if why is None and code is None and self._clock.monotonic_s() >= end_s:
                 why = "its time is over"
@@ -85,36 +133,19 @@ class Payload:
                 return Ended(self.stop(), why)
             if code is not None:
                 # NB: what it left behind in its group must not outlive the fences.
-                self._signal(signal.SIGKILL)
+                self._process.signal(signal.SIGKILL)
                 return Ended(code)
             self._clock.wait(None, POLL_S)
 
     def stop(self, *, grace_s: float | None = None) -> int:
         """End the whole group: TERM, a grace, KILL. Returns the exit code of its leader."""
-        self._signal(signal.SIGTERM)
+        self._process.signal(signal.SIGTERM)
         end_s = self._clock.monotonic_s() + (self.grace_s if grace_s is None else grace_s)
-        while self._group_lives() and self._clock.monotonic_s() < end_s:
-            self._poll()
+        while self._process.group_lives() and self._clock.monotonic_s() < end_s:
+            self._process.poll()
             self._clock.wait(None, POLL_S)
-        self._signal(signal.SIGKILL)
-        return _status(self._process.wait())
-
-    def _poll(self) -> int | None:
-        code = self._process.poll()
-        return None if code is None else _status(code)
-
-    def _group_lives(self) -> bool:
-        try:
-            os.killpg(self.group, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
-
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.group, number)
+        self._process.signal(signal.SIGKILL)
+        return self._process.wait()
 
 
 def _status(code: int) -> int:

@@ -1,9 +1,10 @@
-"""What a run needs of the world: a door to read and write, a clock, threads. A simulation has its own of each."""
+"""What a run needs of the world: a door, a clock, threads, processes. A simulation has its own of each."""
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from fencectl.cluster.ports import Getter
@@ -41,3 +42,40 @@ class SystemThreads:
         thread = threading.Thread(target=work, name=name, daemon=True)
         thread.start()
         return thread
+
+
+class Process(Protocol):
+    """A command that was started in a process group of its own."""
+
+    @property
+    def group(self) -> int:
+        """The process group, which is the pid of its leader."""
+        ...
+
+    def poll(self) -> int | None:
+        """The exit code of its leader (128 + N for a signal), or None while it runs."""
+        ...
+
+    def wait(self) -> int:
+        """Wait until its leader has ended; its exit code."""
+        ...
+
+    def signal(self, number: signal.Signals) -> None:
+        """Signal the whole group; nothing where it is gone."""
+        ...
+
+    def group_lives(self) -> bool:
+        """Whether anything of the group is still there."""
+        ...
+
+
+class Processes(Protocol):
+    """How commands are started."""
+
+    def start(self, command: Sequence[str], environ: Mapping[str, str]) -> Process:
+        """
+        Start a command that dies with this process where the system can do that.
+
+        From the main thread: on Linux its life is bound to the thread that started it.
+        """
+        ...

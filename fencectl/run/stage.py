@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -15,13 +15,9 @@ from fencectl.core.rollout import Follows
 from fencectl.run.handing_over import Handed
 from fencectl.run.keeper import LeaseLostError
 from fencectl.run.payload import Ended
-from fencectl.run.ports import Door, Threads
+from fencectl.run.ports import Door, Processes, Threads
 from fencectl.run.record import RecordBook
 from fencectl.run.unwind import Unwound
-
-RunPayload = Callable[[Sequence[str], Mapping[str, str], float, Callable[[], str | None]], Ended]
-"""Run a command (with an environment, for so many seconds, until a reason to stop comes) to its end."""
-
 
 MakeFollower = Callable[[Callable[[], str | None], Callable[[str], None]], Follows]
 """Make a follower of this target that ends for a reason to stop, and tells each change."""
@@ -47,7 +43,7 @@ class Stage:
     interrupt_code: Callable[[], ExitCode | None]
     read_again: Callable[[str], None]
     tell: Callable[[int, str], None]
-    run_payload: RunPayload
+    processes: Processes
     follower: MakeFollower | None = None
 
 

@@ -21,6 +21,12 @@ from fencectl.run.story import read
 POLL_S = 0.5
 
 
+class SuspendingStoppedError(FencectlError):
+    """The suspending was told to stop; whoever told it so knows the exit code."""
+
+    exit_code = ExitCode.FAILED_PREVIOUS_RUNS
+
+
 class NotDrainedError(FencectlError):
     """A reconcile may still be in flight: the proof did not come in time."""
 
@@ -61,7 +67,7 @@ class Suspender:
         """
         Suspend in the order given, then wait for every proof.
 
-        Raises NotFencedError, NotDrainedError, LeaseLostError, UnresolvedError or NotReadableError.
+        Raises NotFencedError, NotDrainedError, SuspendingStoppedError, LeaseLostError or NotReadableError.
         """
         fences = [self._suspend(target) for target in targets]
         bound = drain_bound(tuple(fence.seen for fence in fences), asked_s=drain_timeout_s)
@@ -83,7 +89,7 @@ class Suspender:
 
         why = self._must_stop()
         if why is not None:
-            raise NotDrainedError(f"stopped before {target.ref.display} was suspended: {why}")
+            raise SuspendingStoppedError(f"stopped before {target.ref.display} was suspended: {why}")
         fence = self._fencer.place(FenceKind.SUSPENSION, target.ref, build)
         self._tell(f"suspended {target.ref.display}")
         return fence
@@ -100,7 +106,7 @@ class Suspender:
                 break
             why = self._must_stop()
             if why is not None:
-                raise NotDrainedError(f"stopped while waiting for the drain proof: {why}")
+                raise SuspendingStoppedError(f"stopped while waiting for the drain proof: {why}")
             self._keeper.must_hold(0.0)
             if self._clock.monotonic_s() - begun_s > timeout_s:
                 names = ", ".join(ref.display for ref in waiting)

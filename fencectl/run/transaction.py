@@ -30,7 +30,7 @@ from fencectl.core.refs import Seen, dig
 from fencectl.core.report import FenceKind
 from fencectl.evidence.redact import redact_command
 from fencectl.run.deploy_record import DeployRecord
-from fencectl.run.fencing import Fence, Fencer, Ledger, UnresolvedError, changed_fence
+from fencectl.run.fencing import Fence, Fencer, Ledger, changed_fence
 from fencectl.run.handing_over import code_of, hand_over
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
 from fencectl.run.leasing import Freed, LeaseAt, free_lease, take_lease
@@ -43,13 +43,15 @@ from fencectl.run.nesting import (
     release_all,
 )
 from fencectl.run.nodes import NodeRoller
-from fencectl.run.stage import Result, RunPayload, Stage
+from fencectl.run.overseer import Overseer
+from fencectl.run.payload import Payload
+from fencectl.run.stage import Result, Stage
 from fencectl.run.story import WRITE_S, StoppedError, read
 from fencectl.run.suspending import Suspender, ToSuspend
 from fencectl.run.timeline import Timeline
 from fencectl.run.unwind import Unwound
 
-__all__ = ["Deploy", "Result", "RunPayload", "Stage"]
+__all__ = ["Deploy", "Result", "Stage"]
 
 # How long the releases may take after an interrupt: what CI gives between its first signal and its last.
 UNWIND_AFTER_SIGNAL_S = 7.0
@@ -139,17 +141,17 @@ class Deploy:
     def _write_record(self, phase: str, *, outcome: str | None = None) -> None:
         if self._keeper is None:
             return
+        keeper = self._keeper
         if self._around is not None:
             if phase == "placing" and (self._plan.suspend or self._plan.nodes):
-                announce_inside(self._stage.door, self._stage.clock, self._keeper, self._around)
+                announce_inside(self._stage.door, self._stage.clock, keeper, self._around)
             return
-        self._keeper.must_hold(WRITE_S)
-        step = self._result.step if outcome is not None else None
         self._result.generation = self._story.write(
             phase,
-            token=self._keeper.transitions,
+            token=keeper.transitions,
             outcome=outcome,
-            step=step,
+            step=self._result.step if outcome is not None else None,
+            before=lambda: keeper.must_hold(WRITE_S),
             code=None if outcome is None else self._result.code,
         )
 
@@ -186,6 +188,7 @@ class Deploy:
             journal_for=lambda: self._journal(1000),
             command=self._plan.node_command or None,
             environ=self._child_environ(),
+            processes=self._overseer(),
             drain_timeout_s=self._plan.node_timeout_s,
             node_timeout_s=self._plan.node_timeout_s,
             must_stop=self._must_stop,
@@ -200,8 +203,10 @@ class Deploy:
             return
         self._begin(8)
         self._stop_if_asked()
-        self._held().must_hold(WRITE_S)
         self._write_record("deploying")
+        # NB: the record may have taken a while.
+        self._stop_if_asked()
+        self._held().must_hold(0.0)
         if self._plan.apply is not None:
             steps = self._stop_if_asked, self._must_stop
             self._timeline.begin(8, "apply")
@@ -212,9 +217,13 @@ class Deploy:
         # NB: from here on nobody can say that the target is as it was: whatever ends it now is 18, not 10.
         self._result.applied = True
         self._timeline.begin(8, "command")
-        ended = self._stage.run_payload(
-            self._plan.command, self._child_environ(), self._plan.timeout_s, self._must_stop
+        payload = Payload(
+            self._plan.command,
+            environ=self._child_environ(),
+            clock=self._stage.clock,
+            processes=self._overseer(),
         )
+        ended = payload.wait(timeout_s=self._plan.timeout_s, must_stop=self._must_stop)
         self._result.payload = ended
         self._timeline.end(8, "command", "done" if ended.ok else "failed")
         if ended.ok:
@@ -234,10 +243,10 @@ class Deploy:
         result, stage, keeper = self._result, self._stage, self._keeper
         self._begin(10)
         self._timeline.begin(10, "release")
-        result.unresolved = [ref.display for ref in self._ledger.unresolved]
         budget_s = UNWIND_AFTER_SIGNAL_S if stage.interrupted.is_set() else UNWIND_S
         end_s = stage.clock.monotonic_s() + budget_s
         result.unwound = self._release_all(end_s)
+        result.unresolved = [one.fence.seen.ref.display for one in self._ledger.unresolved] + result.unresolved
         if not result.unwound.clean or result.unresolved:
             result.codes.append(ExitCode.STILL_FENCED)
         self._timeline.end(10, "release", "done" if result.unwound.clean else "failed")
@@ -265,11 +274,11 @@ class Deploy:
         Why a fence must stay, or None.
 
         A suspension goes only under a lease that is ours: held, or lost and read again; or where it landed only
-        after the loss. Raises where it cannot be read. NB: that no renewal was acknowledged does not say that
-        nobody else has taken it.
+        after the loss. Raises where the lease cannot be read. NB: that no renewal was acknowledged does not say
+        that nobody else has taken it.
         """
         keeper = self._keeper
-        if keeper is None or fence.kind is not FenceKind.SUSPENSION or fence.seen.ref in self._ledger.late:
+        if keeper is None or fence.kind is not FenceKind.SUSPENSION or self._ledger.came_late(fence):
             return None
         lost = self._lost
         if lost is None:
@@ -343,6 +352,9 @@ class Deploy:
             raise LeaseLostError(Loss.NOT_RENEWED, reason="no lease was taken")
         return self._keeper
 
+    def _overseer(self) -> Overseer:
+        return Overseer(self._stage.processes, self._held(), self._stage.clock, self._stage.threads)
+
     def _fencer(self) -> Fencer:
         return Fencer(self._stage.door, self._stage.clock, self._held(), self._ledger)
 
@@ -379,7 +391,12 @@ class Deploy:
         if now_s - self._checked_s < keeper.duration_s / 3:
             return None
         self._checked_s = now_s
-        return changed_fence(self._stage.door, self._ledger)
+        return changed_fence(
+            self._stage.door,
+            self._ledger,
+            # NB: said when it is asked next.
+            lambda: self._stage.interrupted.is_set() or keeper.held_for_s() == 0,
+        )
 
     def _stop_if_asked(self) -> None:
         why = self._must_stop()
@@ -399,13 +416,11 @@ class Deploy:
         result.cause = result.cause or failure.sentence
         result.reason = result.reason or failure.reason
         result.hint = result.hint or failure.hint
-        if isinstance(failure, UnresolvedError):
-            result.codes.append(ExitCode.STILL_FENCED)
         if self._lost is not None and result.lost is None:
             # NB: a step that was told to stop because of it says only that it has stopped.
             self._note(self._lost)
         interrupted = self._note_interrupt()
-        if interrupted and not isinstance(failure, LeaseLostError | UnresolvedError):
+        if interrupted and not isinstance(failure, LeaseLostError):
             # NB: whatever ended the step, it was asked to: its own code would hide the interrupt.
             return
         result.codes.append(code_of(failure, applied=result.applied))

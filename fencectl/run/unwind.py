@@ -66,8 +66,8 @@ def unwind(
     """
     end_s = clock.monotonic_s() + budget_s
     result = Unwound()
-    lock = threading.Lock()
     held = [fence for fence in ledger.fences if fence.journal.phase is not Phase.KEPT]
+    held += [one.fence for one in ledger.unresolved]
     beneath = _kept_beneath(ledger)
     ordered = sorted(held, key=lambda fence: (-fence.rank, -fence.journal.seq))
     for _, rank in groupby(ordered, key=lambda fence: fence.rank):
@@ -75,22 +75,17 @@ def unwind(
         if result.left:
             result.waiting += fences
             continue
+        settling = _Rank(result, ledger, tell, list(fences))
 
-        def release(fence: Fence) -> None:
+        def release(fence: Fence, settling: _Rank = settling) -> None:
             kept = beneath.get(fence.seen.ref)
-            why = (
-                f"{kept.display} is kept, and excluded from it"
-                if kept is not None
-                else _release(door, clock, fence, end_s=end_s, may_release=may_release)
-            )
-            with lock:
-                if why is None:
-                    result.released.append(fence)
-                    ledger.forget(fence)
-                    tell(f"released {fence.seen.ref.display}")
-                else:
-                    result.left.append(Left(fence, why))
-                    tell(f"NOT released {fence.seen.ref.display}: {why}")
+            if kept is not None:
+                settling.settle(fence, f"{kept.display} is kept, and excluded from it")
+                return
+            may_come = next((one for one in ledger.unresolved if one.fence is fence), None)
+            until_s = may_come.until_s if may_come is not None else 0.0
+            why = _release(door, clock, fence, end_s=end_s, until_s=until_s, may_release=may_release)
+            settling.settle(fence, why)
 
         running = [
             threads.start(lambda one=fence: release(one), name=f"release-{number}")  # type: ignore[misc]
@@ -99,6 +94,7 @@ def unwind(
         release(fences[0])
         for thread in running:
             thread.join(max(0.0, end_s - clock.monotonic_s()) + WRITE_S)
+        settling.give_up("its release is still under way")
     # NB: those of one rank came to their end in any order; named in that in which they are to be released.
     result.left.sort(key=lambda one: (-one.fence.rank, -one.fence.journal.seq))
     return result
@@ -120,10 +116,51 @@ def _kept_beneath(ledger: Ledger) -> dict[ObjectRef, ObjectRef]:
     return beneath
 
 
+@dataclass(slots=True)
+class _Rank:
+    """The fences of one rank, and which of them are not settled yet."""
+
+    result: Unwound
+    ledger: Ledger
+    tell: Callable[[str], None]
+    under_way: list[Fence]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def settle(self, fence: Fence, why: str | None) -> None:
+        """Note that a fence is released, or why it is not; only the first word on it counts."""
+        with self.lock:
+            if not any(one is fence for one in self.under_way):
+                return
+            self.under_way = [one for one in self.under_way if one is not fence]
+            name = fence.seen.ref.display
+            if why is None:
+                self.result.released.append(fence)
+                self.ledger.forget(fence)
+                self.tell(f"released {name}")
+            else:
+                self.result.left.append(Left(fence, why))
+                self.tell(f"NOT released {name}: {why}")
+
+    def give_up(self, why: str) -> None:
+        """Count what is not settled in time as left: nobody knows of it, and unknown is no success."""
+        for fence in list(self.under_way):
+            self.settle(fence, why)
+
+
 def _release(
-    door: Door, clock: Clock, fence: Fence, *, end_s: float, may_release: Callable[[Fence], str | None]
+    door: Door,
+    clock: Clock,
+    fence: Fence,
+    *,
+    end_s: float,
+    until_s: float,
+    may_release: Callable[[Fence], str | None],
 ) -> str | None:
-    """Release one fence, by a patch from a fresh read, until the server says yes or no; None: it is released."""
+    """
+    Release one fence, by a patch from a fresh read, until the server says yes or no; None: it is released.
+
+    `until_s`: until then its placement may still come (0: it was answered).
+    """
     ref = fence.seen.ref
     last = "the API server gave no answer in time"
     while clock.monotonic_s() < end_s:
@@ -132,7 +169,11 @@ def _release(
             found = None if seen is None else read_object(seen, now=clock.wall())
             if not isinstance(found, Found) or found.holder_text != fence.journal.holder:
                 # Gone, another object of that name, or lifted by somebody else: that fence is released.
-                return None
+                if seen is None or clock.monotonic_s() >= until_s:
+                    return None
+                last = "nobody can say whether it was fenced: no answer came, and it may still be"
+                clock.wait(None, PAUSE_S)
+                continue
             why = may_release(fence)
             if why is not None:
                 return why

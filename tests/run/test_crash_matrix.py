@@ -24,9 +24,8 @@ from fencectl.core.patches import GuardedPatch
 from fencectl.core.profiles import FENCECTL
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.core.report import FenceEntry, FenceReport
-from fencectl.run import nodes
 from fencectl.run.left import patches_left
-from tests.support.deploying import LEASE, LEASE_PATH, Scene, ScriptedNodeCommand, undisturbed_writes
+from tests.support.deploying import LEASE, LEASE_PATH, Scene, undisturbed_writes
 from tests.support.inprocess import SandboxDoor
 from tests.support.objects import OTHER, journal
 
@@ -155,10 +154,9 @@ CELLS = cells()
     ids=[f"{how.replace(' ', '-')}-{'rolled-' * rolled}{number}" for how, rolled, number in CELLS],
 )
 def test_struck_deploy_gives_everything_back_or_names_it_with_a_command_that_works(
-    monkeypatch: pytest.MonkeyPatch, how: str, rolled: bool, number: int
+    how: str, rolled: bool, number: int
 ) -> None:
     """One cell: this write, struck in this way."""
-    monkeypatch.setattr(nodes, "NodeCommand", ScriptedNodeCommand)
     scene = Scene(rolled=rolled)
     strike(scene, how, number)
     code, result = None, None

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from fencectl.core.errors import ExitCode
 from fencectl.run.deploy_record import KEPT, DeployRecord
 from fencectl.run.timeline import Timeline
 from tests.support.deploying import RECORD, Scene
@@ -65,3 +66,52 @@ def test_record_is_written_by_its_own_book_only() -> None:
         ).last_token()
         == 2
     )
+
+
+def test_generation_that_another_run_has_taken_meanwhile_is_not_overwritten() -> None:
+    """A write of a dead run lands between the read and the write: its record stays, ours is the next."""
+    scene, other = Scene(), json.dumps({"v": 1, "generation": 1, "holder": "dead", "token": 0})
+
+    def land() -> None:
+        scene.sandbox.store.create(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": RECORD.name, "namespace": RECORD.namespace},
+                "data": {"record-1": other},
+            }
+        )
+
+    scene.sandbox.faults.on(land, verb="create", resource="configmaps", times=1)
+    result = scene.deploy()
+    assert result
+    assert result.generation == 2
+    assert data(scene)["record-1"] == other
+    assert json.loads(data(scene)["record-2"])["outcome"] == "deployed"
+
+
+def test_token_that_was_given_before_does_nothing_and_the_next_goes_on() -> None:
+    """A lease is deleted after a deploy that ended while this one, which had read no record yet, was asleep."""
+    scene = Scene()
+    record = {"v": 1, "generation": 4, "holder": "ended", "token": 9, "outcome": "deployed"}
+
+    def land() -> None:
+        scene.sandbox.store.create(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": RECORD.name, "namespace": RECORD.namespace},
+                "data": {"record-4": json.dumps(record)},
+            }
+        )
+
+    scene.sandbox.faults.on(land, verb="create", resource="leases", times=1)
+    result = scene.deploy()
+    assert result
+    assert (result.code, result.token, result.generation) == (ExitCode.FAILED_PREVIOUS_RUNS, 1, None)
+    assert "the fencing token 1 was given before: a record tells of 9" in str(result.cause)
+    assert list(data(scene)) == ["record-4"]
+    assert scene.state() == scene.before
+    again = scene.deploy()
+    assert again
+    assert (again.code, again.token, again.generation) == (ExitCode.OK, 10, 5)

@@ -25,7 +25,7 @@ from fencectl.core.report import FenceKind
 from fencectl.run.fencing import Fence, Fencer, Ledger, NotFencedError
 from fencectl.run.keeper import Keeper, LeaseLostError
 from fencectl.run.ports import SystemThreads
-from fencectl.run.suspending import NotDrainedError, Suspender, ToSuspend
+from fencectl.run.suspending import NotDrainedError, Suspender, SuspendingStoppedError, ToSuspend
 from fencectl.run.unwind import unwind
 from fencectl.sandbox import Request, Sandbox
 from tests.support.inprocess import START_AT, HandClock, SandboxDoor
@@ -226,7 +226,7 @@ def test_placement_that_stays_unanswered_until_the_loss_is_named_as_unresolved(s
     scene.sandbox.faults.drop_before(verb="patch", resource="nodes")
     with pytest.raises(LeaseLostError):
         scene.cordon("n1")
-    assert [ref.display for ref in scene.ledger.unresolved] == ["node/n1"]
+    assert [one.fence.seen.ref.display for one in scene.ledger.unresolved] == ["node/n1"]
 
 
 def test_drain_is_proven_by_the_token_that_the_controller_copies(scene: Scene) -> None:
@@ -284,7 +284,7 @@ def test_suspension_that_is_lifted_while_it_drains_ends_the_wait(scene: Scene) -
 
 def test_interrupt_ends_the_wait_for_the_proof(scene: Scene) -> None:
     """And what is suspended is unwound."""
-    with pytest.raises(NotDrainedError, match="interrupted"):
+    with pytest.raises(SuspendingStoppedError, match="interrupted"):
         scene.suspend("apps", must_stop=lambda: "interrupted")
     assert scene.unwind().clean
 

@@ -108,6 +108,18 @@ def test_lease_is_held_for_two_thirds_after_the_send_of_the_last_renewal(scene: 
     assert scene.lease.raw["spec"]["renewTime"] == "2026-11-30T02:00:10.000000Z"
 
 
+def test_write_that_needs_more_time_waits_for_the_next_renewal(scene: Scene) -> None:
+    """Short leases are renewed when little is left of them; that alone is no loss."""
+    scene.clock.advance(16)
+    scene.clock.on_wait = lambda _: void(scene.keeper.renew())
+    scene.keeper.must_hold(5)
+    assert scene.keeper.held_for_s() > 19
+
+
+def void(_: object) -> None:
+    """For calls whose result nobody wants."""
+
+
 def test_write_is_refused_when_too_little_time_is_left_for_it(scene: Scene) -> None:
     """A write proves first that the lease outlasts it."""
     scene.clock.advance(16)

@@ -17,7 +17,6 @@ from fencectl.core.errors import ExitCode
 from fencectl.core.nesting import Around, announced
 from fencectl.run.keeper import LeaseLostError, Loss
 from fencectl.run.nesting import Borrowed, NotBelievedError, borrow
-from fencectl.run.payload import Ended
 from fencectl.run.targets import CannotBeginError, find_nodes, find_suspensions
 from fencectl.run.transaction import Deploy, Result
 from fencectl.sandbox import Request
@@ -35,9 +34,9 @@ class Nest(Scene):
     def outer(self, command: Any) -> Result | None:
         """Run the deploy around; `command` is called while its command runs."""
 
-        def payload(_: Any) -> Ended:
+        def payload() -> int:
             command()
-            return Ended(0)
+            return 0
 
         self.payload = payload
         plan = replace(self.plan(), suspend=(), nodes=())
@@ -46,7 +45,7 @@ class Nest(Scene):
 
     def inner(self, *, kill_at: int | None = None, **more: Any) -> Result | None:
         """Run a deploy inside; killed before its write with that number."""
-        within = Scene(holder=INNER, payload=more.get("payload", lambda _: Ended(0)))
+        within = Scene(holder=INNER, payload=more.get("payload", lambda: 0))
         within.sandbox, within.clock = self.sandbox, self.clock
         within.door.sandbox, within.door.clock = self.sandbox, self.clock
         within.told = self.told
@@ -91,9 +90,9 @@ def test_fences_go_into_the_chain_of_the_run_around_and_are_given_back(nest: Nes
     """Within it, each rank 2000 above; no lease taken, no record written, announced on the lease before the first."""
     seen: list[Any] = []
 
-    def look(_: Any) -> Ended:
+    def look() -> int:
         seen.append((journals(nest), announced(lease(nest)), lease(nest)["spec"]["holderIdentity"]))
-        return Ended(0)
+        return 0
 
     results: list[Result | None] = []
     outer = nest.outer(lambda: results.append(nest.inner(payload=look)))
@@ -222,8 +221,8 @@ def test_clock_that_is_set_back_lengthens_nothing(nest: Nest) -> None:
     nest.outer(command)
 
 
-def test_deleted_lease_is_stolen_and_a_silent_server_is_unreachable(nest: Nest) -> None:
-    """As the keeper of the run around tells them apart."""
+def test_lease_that_cannot_be_read_in_time_is_not_renewed(nest: Nest) -> None:
+    """It is waited for until the run around would give it up itself, as the keeper of that run does."""
 
     def command() -> None:
         keeper = borrowed(nest)
@@ -233,6 +232,15 @@ def test_deleted_lease_is_stolen_and_a_silent_server_is_unreachable(nest: Nest) 
             keeper.must_hold(5)
         assert raised.value.loss is Loss.NOT_RENEWED
         nest.sandbox.faults.clear()
+
+    nest.outer(command)
+
+
+def test_deleted_lease_is_stolen(nest: Nest) -> None:
+    """Also while there would be time left."""
+
+    def command() -> None:
+        keeper = borrowed(nest)
         nest.sandbox.handle(Request("DELETE", LEASE_PATH, {}, {}, b"", "admin"))
         with pytest.raises(LeaseLostError) as gone:
             keeper.must_hold(1)
@@ -260,9 +268,9 @@ def test_lease_lost_while_its_command_runs_ends_it_with_13_and_its_fences_releas
     """Not renewed for too long, and still the run around's: everything goes."""
     results: list[Result | None] = []
 
-    def payload(must_stop: Any) -> Ended:
+    def payload() -> int:
         nest.clock.advance(21)
-        return Ended(143, must_stop())
+        return 143
 
     nest.outer(lambda: results.append(nest.inner(payload=payload)))
     assert results[0]
@@ -273,7 +281,7 @@ def test_lease_lost_while_its_command_runs_ends_it_with_13_and_its_fences_releas
 def test_what_the_run_around_has_fenced_is_not_fenced_again(nest: Nest) -> None:
     """The same config inside: its suspensions and claims are covered; a node that is to be rolled is not."""
 
-    def payload(_: Any) -> Ended:
+    def payload() -> int:
         door = SandboxDoor(nest.sandbox, nest.clock)
         own = replace(nest.own(), holder=INNER)
         names = [("kustomization", "flux-system", "apps")]
@@ -291,7 +299,7 @@ def test_what_the_run_around_has_fenced_is_not_fenced_again(nest: Nest) -> None:
         nest.sandbox.store.update(raw)
         with pytest.raises(CannotBeginError, match="carries a mark already"):
             find_suspensions(door, names, [KUSTOMIZATION], own, around=AROUND)
-        return Ended(0)
+        return 0
 
     nest.payload = payload
     result = nest.deploy()

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from fencectl.cluster.clock import SystemClock
-from fencectl.run.payload import Payload
+from fencectl.run.payload import Payload, SystemProcesses
 
 PYTHON = sys.executable
 
 
 def payload(*command: str, **environ: str) -> Payload:
-    return Payload(command, environ=dict(os.environ) | environ, clock=SystemClock())
+    return Payload(command, environ=dict(os.environ) | environ, clock=SystemClock(), processes=SystemProcesses())
 
 
 def never() -> None:
@@ -121,7 +121,7 @@ def test_modules_of_the_command_are_not_ours(how: str, tmp_path: Path, monkeypat
 def test_success_in_the_moment_of_a_stop_is_no_success() -> None:
     """Exit 0 after the lease was lost does not make a deploy a success."""
     running = payload(PYTHON, "-c", "pass")
-    running._process.wait(60)
+    running._process.wait()
     assert not running.wait(timeout_s=60, must_stop=lambda: "the lease is lost").ok
 
 
@@ -157,7 +157,7 @@ def test_payload_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 PARENT = """
 import os, sys
 from fencectl.cluster.clock import SystemClock
-from fencectl.run.payload import Payload
+from fencectl.run.payload import Payload, SystemProcesses
 script = f"import os, time; open({sys.argv[1]!r}, 'w').write(f'{{os.getpid()}}\\\\n'); time.sleep(600)"
-Payload([sys.executable, "-c", script], environ=dict(os.environ), clock=SystemClock()).wait(timeout_s=600, must_stop=lambda: None)
+Payload([sys.executable, "-c", script], environ=dict(os.environ), clock=SystemClock(), processes=SystemProcesses()).wait(timeout_s=600, must_stop=lambda: None)
 """

@@ -8,7 +8,6 @@ from typing import Any
 from fencectl.core.errors import ExitCode
 from fencectl.core.identity import parse_holder
 from fencectl.run.leasing import LeaseBusyError
-from fencectl.run.payload import Ended
 from tests.support.deploying import LEASE_PATH, Scene
 
 RACES = 50
@@ -39,11 +38,11 @@ class Racer(threading.Thread):
         if number == 1:
             self._start_together.wait(BOUND_S)
 
-    def _payload(self, _: Any) -> Ended:
+    def _payload(self) -> int:
         self._ran.append(self.scene.holder)
         assert self.other is not None
         assert self.other.over.wait(BOUND_S)
-        return Ended(0)
+        return 0
 
 
 def test_of_two_deploys_at_once_one_runs_and_the_other_says_who_fifty_times() -> None:

@@ -13,7 +13,6 @@ from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.lease import LeaseTerms, take_over_lease
 from fencectl.core.refs import ObjectRef, Seen
 from fencectl.run.leasing import LeaseBusyError
-from fencectl.run.payload import Ended
 from tests.support.deploying import KS, LEASE, LEASE_PATH, Scene
 from tests.support.inprocess import SandboxDoor
 from tests.support.objects import OTHER, journal
@@ -42,9 +41,9 @@ def test_deploy_that_goes_well_leaves_everything_as_it_was() -> None:
     fenced: list[Any] = []
     scene = Scene()
 
-    def payload(_: Any) -> Ended:
+    def payload() -> int:
         fenced.append(scene.state())
-        return Ended(0)
+        return 0
 
     scene.payload = payload
     result = scene.deploy()
@@ -72,7 +71,7 @@ def test_second_deploy_counts_generation_and_token_on_also_over_a_deleted_lease(
 
 def test_failed_command_releases_everything_and_says_that_the_new_state_may_live() -> None:
     """18, with the command's own exit code in the result."""
-    scene = Scene(payload=lambda _: Ended(7))
+    scene = Scene(payload=lambda: 7)
     result = scene.deploy()
     assert result
     assert (result.code, result.payload and result.payload.code) == (ExitCode.FAILED_NEW_STATE_LIVE, 7)
@@ -125,9 +124,9 @@ def test_interrupt_in_each_step_releases_everything(step: int) -> None:
         scene.interrupt_code = ExitCode.INTERRUPTED
         scene.interrupted.set()
 
-    def payload(must_stop: Any) -> Ended:
+    def payload() -> int:
         interrupt()
-        return Ended(143, must_stop())
+        return 143
 
     scene.payload = payload
     if step < 8:
@@ -144,11 +143,11 @@ def test_case_03_stolen_lease_stops_the_command_keeps_suspensions_and_releases_o
     """13 would be it, but suspensions stay: 11, and they are named; nothing is recorded after the loss."""
     scene = Scene()
 
-    def payload(must_stop: Any) -> Ended:
+    def payload() -> int:
         steal(scene)
         scene.clock.advance(11)
         assert not scene.renew()
-        return Ended(143, must_stop())
+        return 143
 
     scene.payload = payload
     result = scene.deploy()
@@ -169,9 +168,9 @@ def test_case_03_server_that_refuses_renewals_for_too_long_ends_the_command_and_
     """Still ours: everything goes, 13."""
     scene = Scene()
 
-    def payload(must_stop: Any) -> Ended:
+    def payload() -> int:
         scene.clock.advance(21)
-        return Ended(143, must_stop())
+        return 143
 
     scene.payload = payload
     result = scene.deploy()
@@ -186,12 +185,12 @@ def test_case_23_fence_that_somebody_lifts_while_the_command_runs_ends_the_deplo
     """`flux resume` on a suspension of ours: said, and the release does not fail over it."""
     scene = Scene()
 
-    def payload(must_stop: Any) -> Ended:
+    def payload() -> int:
         raw = scene.raw(f"{KS}/apps")
         del raw["spec"]["suspend"]
         scene.sandbox.store.update(raw)
         scene.clock.advance(11)
-        return Ended(143, must_stop())
+        return 143
 
     scene.payload = payload
     result = scene.deploy()

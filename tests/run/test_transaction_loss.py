@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from fencectl.core.errors import ExitCode
-from fencectl.run import nodes
 from fencectl.run.keeper import Loss
-from fencectl.run.payload import Ended
 from tests.run.test_transaction import lease, record, steal
-from tests.support.deploying import FENCED, KS, Scene, ScriptedNodeCommand, undisturbed_writes
+from tests.support.deploying import FENCED, KS, RECORD, Scene, undisturbed_writes
 from tests.support.objects import OTHER
 
 
@@ -26,13 +24,13 @@ def test_lease_that_somebody_took_while_we_slept_keeps_the_suspensions(*, interr
     """No renewal was refused, for none was sent; that is not the same as still ours. A signal changes nothing."""
     scene = Scene()
 
-    def payload(must_stop: Any) -> Ended:
+    def payload() -> int:
         steal(scene)
         scene.clock.advance(21)
         if interrupted:
             scene.interrupt_code = ExitCode.TERMINATED
             scene.interrupted.set()
-        return Ended(143, must_stop())
+        return 143
 
     scene.payload = payload
     result = scene.deploy()
@@ -91,12 +89,12 @@ def test_server_that_is_back_within_the_time_gets_everything_released() -> None:
     """Unreachable when the unwinding begins, and for ten seconds more; the lease is still ours then."""
     scene = Scene()
 
-    def payload(must_stop: Any) -> Ended:
+    def payload() -> int:
         scene.door.away = True
         scene.clock.advance(15)
         scene.renew()
         scene.clock.advance(6)
-        return Ended(143, must_stop())
+        return 143
 
     back_s = scene.clock.monotonic_s() + 31
 
@@ -120,10 +118,10 @@ def test_server_that_stays_away_leaves_everything_named() -> None:
     """11, after the time that the unwinding may take."""
     scene = Scene()
 
-    def payload(must_stop: Any) -> Ended:
+    def payload() -> int:
         scene.door.away = True
         scene.clock.advance(21)
-        return Ended(143, must_stop())
+        return 143
 
     scene.payload = payload
     result = scene.deploy()
@@ -157,14 +155,14 @@ def test_fences_that_a_recovery_released_meanwhile_are_not_called_held() -> None
     """It slept, was recovered, and the next deploy has fenced the same: nothing there is its own any more."""
     scene = Scene()
 
-    def payload(must_stop: Any) -> Ended:
+    def payload() -> int:
         steal(scene)
         for path in FENCED:
             raw = scene.raw(path)
             raw["metadata"]["annotations"]["fencectl.dev/holder"] = OTHER
             scene.sandbox.store.update(raw)
         scene.clock.advance(21)
-        return Ended(143, must_stop())
+        return 143
 
     scene.payload = payload
     result = scene.deploy()
@@ -177,11 +175,8 @@ def test_fences_that_a_recovery_released_meanwhile_are_not_called_held() -> None
 @pytest.mark.parametrize(
     ("said", "step"), [("suspended kustomization/flux-system/flux-system", 4), ("draining", 6)]
 )
-def test_lease_that_is_lost_before_the_command_is_13_and_no_interrupt(
-    monkeypatch: pytest.MonkeyPatch, said: str, step: int
-) -> None:
+def test_lease_that_is_lost_before_the_command_is_13_and_no_interrupt(said: str, step: int) -> None:
     """While Flux is suspended, while a node is drained: said as what it is, and all is released."""
-    monkeypatch.setattr(nodes, "NodeCommand", ScriptedNodeCommand)
     scene = Scene(rolled=True)
 
     def sleep(_: int) -> None:
@@ -198,11 +193,8 @@ def test_lease_that_is_lost_before_the_command_is_13_and_no_interrupt(
     assert lease(scene)["holderIdentity"] == ""
 
 
-def test_roll_that_stops_because_somebody_lifted_a_fence_was_not_interrupted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_roll_that_stops_because_somebody_lifted_a_fence_was_not_interrupted() -> None:
     """10: nobody has sent a signal; the previous state runs."""
-    monkeypatch.setattr(nodes, "NodeCommand", ScriptedNodeCommand)
     scene = Scene(rolled=True)
 
     def lift(_: int) -> None:
@@ -218,3 +210,81 @@ def test_roll_that_stops_because_somebody_lifted_a_fence_was_not_interrupted(
     assert result.code is ExitCode.FAILED_PREVIOUS_RUNS
     assert "kustomization/flux-system/apps was changed by somebody else" in (result.cause or "")
     assert scene.state() == scene.before
+
+
+def test_lease_that_is_lost_while_the_drain_is_waited_for_is_13_and_no_time_out() -> None:
+    """Asked to stop, it says why."""
+    scene = Scene()
+    scene.sandbox.flux.automatic(on=False)
+    result = scene.deploy()
+    assert result
+    assert ExitCode.TIMED_OUT_PREVIOUS_RUNS not in result.codes
+    assert (result.code, result.lost is not None) == (ExitCode.LEASE_LOST, True)
+    assert scene.state() == scene.before
+
+
+def test_suspension_that_came_too_late_goes_back_also_where_the_lease_was_stolen() -> None:
+    """Whoever took the lease has looked already: nobody else would know of it. What was there before stays."""
+    scene = Scene()
+    slept: list[str] = []
+
+    def sleep(_: int) -> None:
+        if not slept and any(text == "suspended kustomization/flux-system/flux-system" for _, text in scene.told):
+            slept.append("apps")
+            steal(scene)
+            scene.clock.advance(21)
+
+    scene.door.after = sleep
+    result = scene.deploy()
+    assert result
+    assert slept
+    assert result.code is ExitCode.STILL_FENCED
+    assert left_names(result) == ["flux-system"]
+    assert result.unwound
+    assert [one.seen.ref.name for one in result.unwound.released] == ["apps"]
+
+
+@pytest.mark.parametrize("what", ["lost", "interrupted"])
+def test_command_does_not_begin_where_that_came_while_it_was_recorded(what: str) -> None:
+    """The record of the phase takes its time; the command is asked for again after it."""
+    scene, begun, lost_once = Scene(), list[str](), list[bool]()
+
+    def payload() -> int:
+        begun.append("begun")
+        return 0
+
+    scene.payload = payload
+
+    def after(_: int) -> None:
+        if "deploying" not in str(scene.sandbox.store.find("configmaps", RECORD.name, namespace="flux-system")):
+            return
+        if what == "lost" and not lost_once:
+            lost_once.append(True)
+            scene.clock.advance(21)
+        elif what == "interrupted":
+            scene.interrupt_code = ExitCode.TERMINATED
+            scene.interrupted.set()
+
+    scene.door.after = after
+    result = scene.deploy()
+    assert result
+    assert begun == []
+    assert result.code is (ExitCode.LEASE_LOST if what == "lost" else ExitCode.TERMINATED)
+    assert not result.applied
+    assert scene.state() == scene.before
+
+
+def test_record_is_not_sent_again_once_the_lease_is_lost() -> None:
+    """Each try asks first, also the second one of a write whose answer was lost."""
+    scene = Scene()
+    tries: list[float] = []
+    begun_s = scene.clock.monotonic_s()
+    fault = scene.sandbox.faults.drop_before(resource="configmaps", verb="create")
+    scene.door.before = lambda _: tries.append(scene.clock.monotonic_s() - begun_s)
+    scene.clock.on_wait = lambda _: scene.clock.advance(2)
+    result = scene.deploy()
+    fault.cancel()
+    assert result
+    assert ExitCode.LEASE_LOST in result.codes
+    assert len(tries) > 3
+    assert not [at_s for at_s in tries[1:-1] if at_s > 15]

@@ -63,13 +63,15 @@ class Held:
     What a process may believe of a lease that it took, computed from the wire alone.
 
     Two thirds of the duration after the send of the last renewal that was acknowledged to it, it must believe it
-    lost; from `declared` on it has said so itself.
+    lost; from `declared` on it has seen itself that it is another's. `acknowledged`: of each
+    renewal, when that was and when it was sent, by the simulation's own clock.
     """
 
     duration_s: float
     token: int
     boot_s: float
     wall_at: datetime
+    acknowledged: list[tuple[float, float]]
     declared: bool = False
 
     def left_s(self, process: Process) -> float:
@@ -108,13 +110,14 @@ class Agent:
     active: bool = False
     sweep_began_s: float | None = None
     released_s: float = -1.0
+    owned_after_loss: bool = False
     took_free: bool = False
     careless: bool = False
     printed_s: float = float("inf")
     hidden_sleep: bool = False
     vouched: frozenset[str] = frozenset()
     result: str = ""
-    _took: tuple[float, datetime] | None = None
+    _took: tuple[float, datetime, float] | None = None
 
     @property
     def gone(self) -> bool:
@@ -132,28 +135,45 @@ class Agent:
 
     def takes(self, boot_s: float, wall_at: datetime) -> None:
         if self._took is None:
-            self._took = (boot_s, wall_at)
+            self._took = (boot_s, wall_at, self.process.kernel.now_s)
 
     def forget_take(self) -> None:
         """A new try to take the lease begins; nothing of an earlier one can be in flight any more."""
         self._took = None
 
     def read(self, path: str, answer: Answer) -> None:
-        """Learn from a read that the lease is ours although the answer to taking it was lost."""
-        if self.held is None and self._took is not None and lease_name(path) == self.lease[1] and answer.ok:
+        """Learn from a read that the lease is ours although the answer to taking it was lost, or another's."""
+        if lease_name(path) != self.lease[1]:
+            return
+        if self.held is not None and (answer.ok or answer.status == 404):
+            self.held.declared = self.held.declared or not self._is_own(answer)
+        elif self._took is not None and answer.ok:
             self._adopt(json.loads(answer.body), *self._took)
 
+    def _is_own(self, answer: Answer) -> bool:
+        """Whether a read shows the lease as this run holds it."""
+        spec = json.loads(answer.body)["spec"] if answer.ok else {}
+        token = self.held.token if self.held is not None else None
+        own = spec.get("holderIdentity") == self.identity and spec.get("leaseTransitions") == token
+        if own and self.held is not None and self.held.left_s(self.process) == 0:
+            self.owned_after_loss = True
+        return own
+
     def answered(self, write: Write, answer: Answer, boot_s: float, wall_at: datetime) -> None:
+        if write.kind == "take" and not answer.ok and self._took is not None and self._took[2] == write.sent_s:
+            self._took = None  # refused: this one never gave it
         if write.dry or not answer.ok:
             return
         if write.kind == "take":
-            self._adopt(json.loads(answer.body), boot_s, wall_at)
+            self._adopt(json.loads(answer.body), boot_s, wall_at, write.sent_s)
         elif write.kind == "renew" and self.held is not None:
             self.held.boot_s, self.held.wall_at = boot_s, wall_at
+            self.held.acknowledged.append((self.process.kernel.now_s, write.sent_s))
         elif write.kind in ("free", "hand-back"):
             self.held = self._took = None
 
-    def _adopt(self, raw: Any, boot_s: float, wall_at: datetime) -> None:
+    def _adopt(self, raw: Any, boot_s: float, wall_at: datetime, sent_s: float) -> None:
         spec = raw["spec"]
         if spec.get("holderIdentity") == self.identity:
-            self.held = Held(spec["leaseDurationSeconds"], spec["leaseTransitions"], boot_s, wall_at)
+            self.held = Held(spec["leaseDurationSeconds"], spec["leaseTransitions"], boot_s, wall_at, [])
+            self.held.acknowledged.append((self.process.kernel.now_s, sent_s))

@@ -300,8 +300,10 @@ def _refusal(status: int, net: Net, sent_s: float, received_s: float) -> Answer:
 
 def kind_of(method: str, path: str, body: bytes, identity: str) -> str:
     """Name what a write is for, by its body alone."""
+    if "/configmaps" in path:
+        return "record"
     if method == "POST":
-        return "take"
+        return "evict" if path.endswith("/eviction") else "take"
     changes = [op for op in json.loads(body) if op["op"] != "test"]
     by_path = {op["path"]: op for op in changes}
     if "/leases/" in path:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencectl.core.profiles import RECONCILE, REQUESTED_AT, SUSPENDED_BY
+from fencectl.core.profiles import HOLDER, RECONCILE, REQUESTED_AT, SUSPENDED_BY
 from fencectl.sandbox import StatusError
+from fencectl.sandbox.storage import Change
 from tests.sim.doors import Net
 
 Raw = dict[str, Any]
@@ -114,6 +115,43 @@ class Foreigners:
         self.touched.setdefault((kind, name), set()).add(what)
 
 
+@dataclass(slots=True)
+class FluxController:
+    """
+    kustomize-controller, as far as a drain proof goes: it answers each request after a while.
+
+    `silent`: how often it does not.
+    """
+
+    net: Net
+    silent: float = 0.0
+    _asked: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.net.sandbox.storage.on_change(self._changed)
+
+    def _changed(self, change: Change) -> None:
+        obj = change.after
+        if obj is None or obj.get("kind") != "Kustomization":
+            return
+        name, kernel = obj["metadata"]["name"], self.net.kernel
+        asked = (obj["metadata"].get("annotations") or {}).get(REQUESTED_AT, "")
+        # NB: other requests are answered as well, and nobody here waits for that.
+        if HOLDER not in (obj["metadata"].get("annotations") or {}) or asked == self._asked.get(name):
+            return
+        self._asked[name] = asked
+        if kernel.random.random() >= self.silent:
+            kernel.at(kernel.now_s + kernel.random.uniform(0.05, 3.0), lambda: self._handle(name))
+
+    def _handle(self, name: str) -> None:
+        found = self.net.sandbox.store.find("kustomizations", name, namespace=FLUX)
+        if found is None:
+            return
+        status = dict(found.get("status") or {})
+        status["lastHandledReconcileAt"] = (found["metadata"].get("annotations") or {}).get(REQUESTED_AT, "never")
+        self.net.sandbox.store.set_status("kustomizations", name, status, namespace=FLUX, manager="flux")
+
+
 @dataclass(frozen=True, slots=True)
 class _Act:
     """One foreign write, to be done when its time has come."""
@@ -131,7 +169,8 @@ def make_node(name: str, spec: Mapping[str, Any], annotations: Mapping[str, str]
     metadata: Raw = {"name": name}
     if annotations:
         metadata["annotations"] = dict(annotations)
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": dict(spec)}
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": dict(spec), "status": ready}
 
 
 def make_kustomization(name: str, spec: Mapping[str, Any], annotations: Mapping[str, str] | None = None) -> Raw:

@@ -5,31 +5,40 @@ I1   A fence is released by its own run; or by a recoverer that was told of its 
      take-over (or sent the release while it still could believe so), when the run is dead or must by its own clocks
      know that it lost the lease; or by a person's printed command under the same condition. Never a node whose work
      is half done, never a kept suspension that nobody vouched for.
-I2   Nobody sends a renewal, a placement, a phase, or another run's release once it must know of its loss, or with
-     less time left than the write may take. A placement that lands after the loss is counted, and must be one that
+I2   Nobody sends a renewal, a placement, a phase, a record, or another run's release once it must know of its loss,
+     or with less time left than the write may take. After a loss a deploy resumes what it suspended only where it
+     has read that the lease is still its own (or what it fenced last, which may have come too late). A placement
+     that lands after the loss is counted, and must be one that
      was under way.
 I3   A release restores exactly what the journal says was there before, where nobody else has changed it.
 I4   What a run of ours fences carries a mark that can be read; nothing loses its mark and stays fenced that was not
      fenced before; a placement is applied at most once, ever.
 I5   At most one deploy at a time is past its second reading, and none gets there over another run's fence.
 I6   A lease is freed only when nothing of the run that it stood for is fenced, kept suspensions apart.
-I7   The fencing token grows with every holder.
+I7   The fencing token grows with every holder; one that got an old one of a lease that was deleted does nothing.
 I10  No Kustomization is released while an object that it applies is excluded from it; one that was fenced after
      everything had been listed (by a deploy wrongly believed dead, or before a printed command ran) is counted.
 I11  Nothing of a run that is truly dead lands after its lease went to others.
-I14  A run that learns that a fence of its own landed after its lease had gone to others takes it back.
 I13  A renewal never sets the heartbeat back, nor leaves one that was older by the server's clock when it was sent.
+I14  A run that learns that a fence of its own landed after its lease had gone to others takes it back.
+I15  A deploy whose exit code says that nothing is fenced has left neither a mark nor the lease.
+I16  A command begins while the lease is certainly held, and is dead before its duration is over, counted from the
+     send of the last renewal that was acknowledged (unless its deploy was stopped just then); never two at once.
+I17  Nothing is fenced by a deploy that has no record yet.
 I12  A lease is taken over only from a holder that was told dead and did not write it for a whole window.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from fencectl.cluster.kinds import record_of
 from fencectl.core.answers import explain_refusal
+from fencectl.core.errors import ExitCode
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.marks import Mark, read_mark
 from fencectl.core.patches import GuardedPatch
@@ -42,6 +51,7 @@ from tests.sim.agents import Agent, Write
 from tests.sim.doors import Net
 from tests.sim.foreign import FLUX
 from tests.sim.look import Oracle
+from tests.sim.processes import SimProcess
 from tests.sim.reading import (
     PLURALS,
     group_of,
@@ -56,7 +66,9 @@ from tests.sim.reading import (
 WINDOW_S = 40.0
 SLOW_CLOCK = timedelta(seconds=9.0)
 """A `Date` is a second long, and the slowest answer takes seven; one renewal is written by what the last one told."""
-_GUARDED_BY_LEASE = {"renew", "place", "journal"}
+RESUMED_S = 4.0
+"""A deploy that was stopped may need so long to end its command: it notices, TERM, a grace, KILL."""
+_GUARDED_BY_LEASE = {"renew", "place", "journal", "record", "evict"}
 
 
 @dataclass(slots=True)
@@ -72,6 +84,9 @@ class Counts:
     takeovers: int = 0
     hand_backs: int = 0
     actives: int = 0
+    records: int = 0
+    commands: int = 0
+    losses: int = 0
 
     def add(self, other: Counts) -> None:
         for name in self.__slots__:
@@ -90,8 +105,10 @@ class Monitor:
     lease_written_s: float = -1e9
     freed_by_hand: bool = False
     lease_deleted: bool = False
+    stale: set[str] = field(default_factory=set)
     placed: dict[tuple[str, str, int], float] = field(default_factory=dict)
     late: list[tuple[tuple[str, str, int], Agent, Write]] = field(default_factory=list)
+    commands: list[SimProcess] = field(default_factory=list)
 
     def attach(self) -> None:
         self.net.on_call = self.called
@@ -113,6 +130,8 @@ class Monitor:
     def called(self, write: Write) -> None:
         """I2: what a run decides to send, with what it knows then."""
         agent = self._agent_of(write)
+        if write.kind == "release" and agent.role == "deploy":
+            self._own_release(agent, write)
         foreign_release = write.kind == "release" and agent.role == "recoverer"
         if agent.role == "operator" or not (write.kind in _GUARDED_BY_LEASE or foreign_release):
             return
@@ -122,6 +141,19 @@ class Monitor:
         elif write.left_s <= need_s:
             left = f"with {write.left_s:.1f}s of its lease left"
             self._fail("I2", f"{agent.process.name} sends `{write.kind} {write.path}` {left}")
+
+    def _own_release(self, agent: Agent, write: Write) -> None:
+        """I2, after a loss: nodes always; a suspension only under an own lease, or where it may have come too late."""
+        if write.left_s or "/nodes/" in write.path:
+            return
+        own = [key for key in self.placed if key[1] == agent.identity]
+        last = max(own, key=lambda key: key[2], default=("", "", 0))
+        held = agent.held
+        if held is None or held.declared or not agent.owned_after_loss:
+            target = write.path.rpartition("/")[2]
+            found = self.net.sandbox.store.find("kustomizations", target, namespace=FLUX)
+            if found is not None and found["metadata"]["uid"] != last[0]:
+                self._fail("I2", f"{agent.process.name} resumes {target} although its lease is lost")
 
     def refused(self, patch: GuardedPatch) -> None:
         """A printed command is refused only where something that matters has changed."""
@@ -138,6 +170,8 @@ class Monitor:
         write = self.net.applying
         shown = change.shown
         kind = shown.get("kind")
+        if kind == "ConfigMap" and write is not None:
+            self._recorded(write)
         if kind not in PLURALS:
             return
         if write is not None:
@@ -161,8 +195,8 @@ class Monitor:
         if change.name != self.lease:
             return
         if change.after is None:
-            # NB: a lease that is made anew begins again; only a record beside it could know the last token.
-            self.lease_deleted, self.token = True, 0
+            # NB: a lease that is made anew goes on from what the record beside it knows.
+            self.lease_deleted, self.token = True, max((one["token"] for one in self._records()), default=0)
             return
         before, after = change.before or {}, change.after
         was, now = dig(before, "spec", "holderIdentity") or "", dig(after, "spec", "holderIdentity") or ""
@@ -184,7 +218,9 @@ class Monitor:
         if not now:
             self._freed(agent, was, journal_of(before))
             return
-        if new <= self.token:
+        if new <= self.token and self.lease_deleted:
+            self.stale.add(now)
+        elif new <= self.token:
             self._fail("I7", f"{now} holds the lease with token {new} after token {self.token}")
         self.token = max(self.token, new)
         if now != agent.identity:
@@ -237,6 +273,56 @@ class Monitor:
 
     # Deploys
 
+    def _recorded(self, write: Write) -> None:
+        self.counts.records += 1
+        self._under_way(self._agent_of(write), write, "records")
+
+    def _records(self) -> list[dict[str, Any]]:
+        namespace, name = record_of(self.lease)
+        data = dig(self.net.sandbox.store.find("configmaps", name, namespace=namespace), "data") or {}
+        return [json.loads(text) for key, text in data.items() if key.startswith("record-")]
+
+    def command_begins(self, command: SimProcess) -> None:
+        """I16: a command of a deploy begins."""
+        self.counts.commands += 1
+        agent, now_s = command.agent, self.net.kernel.now_s
+        if agent.held is None or agent.held.left_s(agent.process) == 0:
+            self._fail("I16", f"{agent.process.name} begins `{command.command}` under a lease that is lost")
+        for other in self.commands:
+            stopped = other.agent.process.paused or self._just_resumed(other, now_s)
+            if other.agent is not agent and other.dead_s > now_s and not stopped:
+                self._fail(
+                    "I16",
+                    f"`{command.command}` of {agent.process.name} and {other.agent.process.name} run at once",
+                )
+        self.commands.append(command)
+
+    @staticmethod
+    def _just_resumed(command: SimProcess, at_s: float) -> bool:
+        """Whether its deploy was stopped at that time, or so shortly before that it could not have ended it yet."""
+        return any(begin_s <= at_s <= end_s + RESUMED_S for begin_s, end_s in command.agent.process.pauses)
+
+    def all_ended(self) -> None:
+        """I16: every command was dead in time."""
+        for command in self.commands:
+            held, dead_s = command.held, command.dead_s
+            if held is None or self._just_resumed(command, dead_s):
+                continue
+            sent_s = max(sent_s for at_s, sent_s in held.acknowledged if at_s <= dead_s)
+            if dead_s - sent_s > held.duration_s:
+                late = f"{dead_s - sent_s - held.duration_s:.1f}s after the lease was over"
+                self._fail("I16", f"`{command.command}` of {command.agent.process.name} was dead {late}")
+
+    def deploy_ended(self, agent: Agent, code: ExitCode) -> None:
+        """I15: a deploy says how it ended."""
+        if code is ExitCode.STILL_FENCED:
+            return
+        left = [seen.ref.display for seen, mark in self._marks() if mark.owner == agent.identity and not mark.kept]
+        if dig(self._lease(), "spec", "holderIdentity") == agent.identity:
+            left.append("its lease")
+        if left:
+            self._fail("I15", f"{agent.process.name} ends with {int(code)} and leaves {', '.join(left)}")
+
     def became_active(self, agent: Agent, second_reading_s: float) -> None:
         """I5: a deploy is past its second reading."""
         self.counts.actives += 1
@@ -286,10 +372,14 @@ class Monitor:
         self.placed[key] = self.net.kernel.now_s
         if not self._holds(agent):
             self.late.append((key, agent, write))
+        if not any(one["holder"] == agent.identity for one in self._records()):
+            self._fail("I17", f"{agent.process.name} fences {seen.ref.display} before it is recorded")
         self._under_way(agent, write, f"fences {seen.ref.display}")
 
     def _under_way(self, agent: Agent, write: Write, what: str) -> None:
         """A write that needs the lease lands: it is still held, or the write was under way before that was over."""
+        if agent.identity in self.stale:
+            self._fail("I7", f"{agent.process.name} {what} with a token that was given before")
         if self._holds(agent):
             return
         self.counts.late_placements += 1

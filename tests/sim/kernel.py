@@ -85,7 +85,8 @@ class Process:
     Threads that live and die together, with clocks of their own.
 
     `wall_offset_s`: how far the wall clock is off. `unseen_s`: time that the boot clock did not count, as a
-    machine's does that has no clock for suspend. `dead`: killed, or ended.
+    machine's does that has no clock for suspend. `dead`: killed, or ended, at `killed_s`. `pauses`: from when to when
+    it was stopped.
     """
 
     kernel: Kernel
@@ -94,6 +95,8 @@ class Process:
     unseen_s: float = 0.0
     dead: bool = False
     paused: bool = False
+    killed_s: float | None = None
+    pauses: list[tuple[float, float]] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -109,7 +112,7 @@ class Process:
     def kill(self, how: str = "SIGKILL") -> None:
         """End it at once; where the running task is its own, the caller must raise KilledError."""
         if not self.dead:
-            self.dead = True
+            self.dead, self.killed_s = True, self.kernel.now_s
             self.say(how)
 
     def pause(self, for_s: float, *, boot_counts: bool = True) -> None:
@@ -118,6 +121,7 @@ class Process:
             return
         self.paused = True
         self.say(f"SIGSTOP for {for_s:.1f}s")
+        self.pauses.append((self.kernel.now_s, self.kernel.now_s + for_s))
         self.kernel.at(self.kernel.now_s + for_s, lambda: self._go_on(0.0 if boot_counts else for_s))
 
     def _go_on(self, unseen_s: float) -> None:

@@ -36,8 +36,8 @@ class Scenario:
     """
     One story.
 
-    `believed_dead_s`: from when on the first deploy is said to have ended, whether it has or not. `resumes`: the
-    kept suspensions that whoever recovers vouches for.
+    `silent_flux`: how often no drain is proven. `believed_dead_s`: from when on the first deploy is said to have
+    ended, whether it has or not. `resumes`: the kept suspensions that whoever recovers vouches for.
     """
 
     first: Actor
@@ -50,6 +50,7 @@ class Scenario:
     careless: bool
     weather: Weather
     silent: float
+    silent_flux: float
     foreign: int
     rough: bool
     believed_dead_s: float | None
@@ -113,15 +114,19 @@ def draw(seed: int, edge: str | None = None) -> Scenario:
             duration_s=duration_s,
             works_s=dice.choice((0.5, 8.0, 25.0)),
             keeps=dice.random() < 0.2,
+            **_ways(dice),
         ),
         second=second,
-        second_spec=DeploySpec(("base", "web"), ("n2",), works_s=5.0, waits_s=dice.choice((0.0, 60.0, 300.0))),
+        second_spec=DeploySpec(
+            ("base", "web"), ("n2",), works_s=5.0, waits_s=dice.choice((0.0, 60.0, 300.0)), **_ways(dice)
+        ),
         recoverers=recoverers,
         operator=Actor(dice.uniform(5, 120)) if operator else None,
         operator_waits_s=dice.choice((0.5, 10.0, 90.0)),
         careless=dice.random() < 0.3,
         weather=weather,
         silent=0.0 if dice.random() < 0.6 else 0.15,
+        silent_flux=0.0 if dice.random() < 0.9 else 0.5,
         foreign=dice.choice((0, 3, 12, 40)),
         rough=dice.random() < 0.4,
         believed_dead_s=dice.uniform(0, 40) if lied else None,
@@ -134,6 +139,17 @@ def draw(seed: int, edge: str | None = None) -> Scenario:
     )
     chosen = dice.choice(("any",) * 6 + ("sleeper", *(name for name in EDGES if name not in _AIMED)))
     return EDGES[edge or chosen](dice, any_story)
+
+
+def _ways(dice: random.Random) -> dict[str, Any]:
+    """How a deploy goes about its work."""
+    return {
+        "rolls": dice.random() < 0.6,
+        "at_once": dice.choice((1, 1, 2)),
+        "drain_s": dice.choice((0.0, 0.0, 15.0)),
+        "code": dice.choice((0, 0, 0, 1)),
+        "heeds": dice.random() < 0.7,
+    }
 
 
 def _gentle(dice: random.Random, story: Scenario, words: str) -> Scenario:

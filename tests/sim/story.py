@@ -15,9 +15,9 @@ from fencectl.sandbox import Sandbox
 from fencectl.sandbox.resources import flux_resources
 from tests.sim.agents import Agent
 from tests.sim.deploy_spec import DeploySpec, deploy_identity
+from tests.sim.deployer import Deployer
 from tests.sim.doors import Net
-from tests.sim.foreign import FLUX, Foreigners, make_kustomization, make_node, state_of
-from tests.sim.holder import Deploy
+from tests.sim.foreign import FLUX, FluxController, Foreigners, make_kustomization, make_node, state_of
 from tests.sim.invariants import Counts, Monitor
 from tests.sim.kernel import START, Event, Kernel
 from tests.sim.look import Oracle, inline_reads
@@ -67,6 +67,7 @@ class Stage:
     oracle: Oracle = field(init=False)
     monitor: Monitor = field(init=False)
     foreigners: Foreigners = field(init=False)
+    controller: FluxController = field(init=False)
     before: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -74,12 +75,14 @@ class Stage:
         sandbox = Sandbox(flux=False, manual_clock_at=START, seed=self.seed)
         sandbox.resources.add([one for one in flux_resources() if one.kind == "Kustomization"])
         kernel.on_advance.append(lambda by_s: void(sandbox.clock.advance(by_s)))
-        self.net = Net(kernel, sandbox, self.scenario.weather)
-        self.oracle = Oracle(kernel, silent=self.scenario.silent)
+        scenario = self.scenario
+        self.net = Net(kernel, sandbox, scenario.weather)
+        self.oracle = Oracle(kernel, silent=scenario.silent)
         self._furnish()
         self.monitor = Monitor(self.net, self.oracle, LEASE)
         self.monitor.attach()
         self.foreigners = Foreigners(self.net)
+        self.controller = FluxController(self.net, silent=scenario.silent_flux)
 
     def _furnish(self) -> None:
         store, scenario = self.net.sandbox.store, self.scenario
@@ -113,9 +116,12 @@ class Stage:
             self.kernel.at(actor.starts_s + begin_s, lambda: process.pause(for_s, boot_counts=not actor.hidden))
         return agent
 
-    def deploy(self, number: int, actor: Actor, spec: DeploySpec) -> Deploy:
+    def deploy(self, number: int, actor: Actor, spec: DeploySpec) -> Deployer:
         agent = self.agent(f"deploy{number}", deploy_identity(100 + number, f"d{number}"), "deploy", actor)
-        deploy = Deploy(self.net, agent, self.oracle, spec, self.monitor.became_active)
+        monitor = self.monitor
+        deploy = Deployer(
+            self.net, agent, self.oracle, spec, monitor.became_active, monitor.command_begins, monitor.deploy_ended
+        )
         self.start(agent, actor.starts_s, deploy.run)
         return deploy
 
@@ -153,6 +159,7 @@ class Stage:
         if scenario.lease_deleted_s is not None:
             kernel.at(scenario.lease_deleted_s, lambda: self.foreigners.delete_lease(*LEASE))
         kernel.run()
+        self.monitor.all_ended()
 
     def _recovers_again(self, name: str, actor: Actor) -> None:
         """Somebody who runs `recover` again, each time as a new process, until nothing is left to do."""

@@ -32,11 +32,18 @@ class Ended:
 
 
 def killed_deploy() -> Scenario:
-    """Parent, child and two nodes, all verified, of a deploy that is killed before its first release; nothing else."""
+    """Parent, child and two nodes, all claimed, of a deploy that is killed before its first release; nothing else."""
     story = draw(0, "late")
     calm = replace(story.weather, latency_s=0.02, busy=0.0, lost_before=0.0, late=0.0, lost_after=0.0)
     spec = replace(
-        story.spec, suspends=("base", "web"), nodes=("n1", "n2"), duration_s=30, works_s=0.5, keeps=False
+        story.spec,
+        suspends=("base", "web"),
+        nodes=("n1", "n2"),
+        duration_s=30,
+        works_s=0.5,
+        keeps=False,
+        rolls=False,
+        drain_s=0.0,
     )
     first = replace(story.first, trips={"release.1": Trip("kill", "before")})
     flux: tuple[dict[str, Any], dict[str, str]] = ({}, {"team": "a"})

@@ -6,14 +6,13 @@ What the transaction writes can be counted and struck one by one, so a test can 
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
-
-import pytest
 
 from fencectl.cluster.answer import Answer
 from fencectl.cluster.kinds import ListedKind
@@ -22,8 +21,6 @@ from fencectl.core.deploy import DeployPlan
 from fencectl.core.errors import ExitCode
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.refs import ObjectRef
-from fencectl.run import nodes
-from fencectl.run.payload import Ended
 from fencectl.run.record import RecordBook
 from fencectl.run.targets import find_nodes, find_suspensions
 from fencectl.run.transaction import Deploy, Result, Stage
@@ -86,7 +83,7 @@ class Scene:
     """A parent and its child, two nodes (one cordoned by somebody else), and a deploy that fences all of it."""
 
     holder: str = HOLDER
-    payload: Callable[[Callable[[], str | None]], Ended] = lambda _: Ended(0)
+    payload: Callable[[], int] = lambda: 0
     told: list[tuple[int, str]] = field(default_factory=list)
     interrupted: threading.Event = field(default_factory=threading.Event)
     interrupt_code: ExitCode | None = None
@@ -191,16 +188,6 @@ class Scene:
         )
 
     def stage(self, *, read_again: Callable[[str], None] = lambda _: None) -> Stage:
-        def run_payload(
-            command: Sequence[str],
-            environ: Mapping[str, str],
-            timeout_s: float,
-            must_stop: Callable[[], str | None],
-        ) -> Ended:
-            if self.door.killed:
-                raise KilledError
-            return self.payload(must_stop)
-
         return Stage(
             door=self.door,
             keeper_door=self.door,
@@ -212,7 +199,7 @@ class Scene:
             interrupt_code=lambda: self.interrupt_code,
             read_again=read_again,
             tell=lambda step, text: self.told.append((step, text)),
-            run_payload=run_payload,
+            processes=Scripted(self),
         )
 
     def deploy(self, **more: Any) -> Result | None:
@@ -224,18 +211,47 @@ class Scene:
             return None
 
 
-class ScriptedNodeCommand:
-    """A node command that ends well after a moment, where `run.nodes` would start a process."""
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    """
+    Instead of the command: the scene's payload, which runs when it is first looked at, and gives its exit code.
 
-    def __init__(self, command: Sequence[str], **_: Any) -> None:
-        self.command = command
+    A node command ends well after a moment.
+    """
 
-    def steps(self, *, end_s: float, must_stop: Callable[[], str | None]) -> Iterator[None]:
-        yield
-        return Ended(0)  # type: ignore[return-value]
+    scene: Scene
 
-    def begin_end(self) -> None:
-        """Nothing runs that could be ended."""
+    def start(self, command: Sequence[str], environ: Mapping[str, str]) -> ScriptedProcess:
+        if self.scene.door.killed:
+            raise KilledError
+        return ScriptedProcess(self.scene, looks=1 if "FENCECTL_NODE" in environ else 0)
+
+
+@dataclass(slots=True)
+class ScriptedProcess:
+    """A command that has ended when it was looked at so many times."""
+
+    scene: Scene
+    looks: int
+    code: int | None = None
+    group: int = 4711
+
+    def poll(self) -> int | None:
+        if self.looks:
+            self.looks, self.code = 0, 0
+            return None
+        if self.code is None:
+            self.code = self.scene.payload()
+        return self.code
+
+    def wait(self) -> int:
+        return self.code or 0
+
+    def signal(self, number: signal.Signals) -> None:
+        return None
+
+    def group_lives(self) -> bool:
+        return False
 
 
 class OneAtATime:
@@ -262,9 +278,7 @@ def undisturbed_writes(*, rolled: bool = False) -> tuple[str, ...]:
     scene = Scene(rolled=rolled)
     found: list[str] = []
     scene.door.after = lambda _: found.append(scene.door.sent[-1][1])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nodes, "NodeCommand", ScriptedNodeCommand)
-        result = scene.deploy()
+    result = scene.deploy()
     assert result is not None
     assert result.code is ExitCode.OK
     return tuple(found)

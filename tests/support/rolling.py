@@ -21,6 +21,7 @@ from fencectl.core.refs import ObjectRef, Seen
 from fencectl.run.fencing import Fencer, Ledger
 from fencectl.run.keeper import Keeper
 from fencectl.run.nodes import NodeRoller
+from fencectl.run.payload import SystemProcesses
 from fencectl.run.ports import Door
 from tests.support.clusters import NODES, POLICY, Cluster, Raw, ensure_namespace, make_namespace
 from tests.support.inprocess import HandClock, SandboxDoor
@@ -55,7 +56,12 @@ class Rolling:
 
     def roller(self, *command: str, **more: Any) -> NodeRoller:
         """Give a roller; without a command nodes are only claimed."""
-        settings: dict[str, Any] = {"environ": dict(os.environ), "drain_timeout_s": 120, "node_timeout_s": 600}
+        settings: dict[str, Any] = {
+            "environ": dict(os.environ),
+            "processes": SystemProcesses(),
+            "drain_timeout_s": 120,
+            "node_timeout_s": 600,
+        }
         return NodeRoller(
             self.door,
             self.clock,
