@@ -19,11 +19,13 @@ from fencectl.core.deploy import DeployPlan
 from fencectl.core.errors import ExitCode
 from fencectl.core.identity import parse_holder
 from fencectl.core.report import FenceReport
+from fencectl.core.rollout import RolloutVerdict
 from fencectl.core.times import age_text, second_time
 from fencectl.core.verbs import VERBS
 from fencectl.evidence.redact import redact_command
 from fencectl.report.commands import NotPrintableError, Where, as_kubectl
 from fencectl.report.escape import cut, visible, workflow_data, workflow_property
+from fencectl.report.rollout import followed_object, result_lines, sum_sentence
 from fencectl.report.text import overview
 from fencectl.report.words import count
 from fencectl.run.left import patches_left
@@ -196,7 +198,7 @@ class Show:
         what = f"deployed generation {result.generation} to {self._label} in {took}"
         if result.handed is not None:
             what += f", {result.handed.counts}"
-        return [f"{self._err.good} {what}: nothing is fenced"]
+        return [f"{self._err.good} {what}: nothing is fenced", *self._followed(result)]
 
     def _bad(self, result: Result, took: str) -> list[str]:
         left = self._left(result)
@@ -207,8 +209,13 @@ class Show:
             what = (
                 f"{result.lost.sentence} in step {result.step} on {self._label}: {shown(result.lost.reason or '')}"
             )
-        lines = [f"{self._err.failed} {what}"]
-        lines += [f"reason: {shown(text)}" for text in (result.cause, result.reason) if text]
+        followed = result.handed.followed if result.handed is not None else None
+        if followed is not None and followed.outcome is not RolloutVerdict.SUCCEEDED and result.lost is None:
+            what = f"deploy failed on {self._label} in step {result.step}, after {took}: {sum_sentence(followed)}"
+            lines = [f"{self._err.failed} {what}", *self._followed(result)]
+        else:
+            lines = [f"{self._err.failed} {what}", *self._followed(result)]
+            lines += [f"reason: {shown(text)}" for text in (result.cause, result.reason) if text]
         if result.applied:
             ran = result.handed.counts if result.handed is not None else "the command has run"
             lines.append(f"now     {ran}: the new state may be live")
@@ -218,6 +225,11 @@ class Show:
         if result.hint:
             lines.append(f"hint: {shown(result.hint)}")
         return [*lines, *left]
+
+    def _followed(self, result: Result) -> list[str]:
+        """What did not succeed of what was followed, worst first, and what to look at beside it."""
+        followed = result.handed.followed if result.handed is not None else None
+        return result_lines(followed, now=self._clock.wall(), style=self._err) if followed is not None else []
 
     def _left(self, result: Result) -> list[str]:
         unwound = result.unwound
@@ -274,10 +286,7 @@ class Show:
                 "pruned": [ref.display for ref in pruned.gone] if pruned else [],
                 "pruneWithheld": pruned.withheld if pruned else None,
             },
-            "followed": [
-                {"object": one.target.ref.display, "verdict": one.verdict.value, "reason": one.reason}
-                for one in (handed.followed.results if handed.followed else ())
-            ],
+            "followed": followed_object(handed.followed) if handed.followed is not None else None,
         }
 
     def _github(self, code: ExitCode, lines: Sequence[str]) -> None:

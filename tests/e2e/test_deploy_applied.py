@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,3 +153,84 @@ def test_conflict_is_forced_only_where_that_is_asked_for(sandbox_cluster: Cluste
     forced = deploy(scene, "--force-conflicts", "-f", path)
     assert forced.code == 0, forced.text
     assert scene.cluster.get(f"{CM}/shared")["data"] == {"a": "ours"}
+
+
+def test_kind_and_its_object_come_with_one_deploy(scene: DeployScene) -> None:
+    """The definition is served before its object is applied; without a status it is done once it is there."""
+    kind = scene.cluster.unique("Widget").replace("-", "").capitalize()
+    plural = kind.lower()
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.acme.io"},
+        "spec": {
+            "group": "acme.io",
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": plural, "listKind": f"{kind}List"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                    },
+                }
+            ],
+        },
+    }
+    made = {"apiVersion": "acme.io/v1", "kind": kind, "metadata": {"name": "w"}, "spec": {"size": 1}}
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.acme.io"
+    try:
+        done = deploy(scene, "-f", write(scene, made, crd))
+        assert done.code == 0, done.text
+        assert f"? {plural}/default/w" in done.stderr
+        assert f"its kind comes with {plural}.acme.io" in done.stderr
+        assert scene.cluster.get(f"/apis/acme.io/v1/namespaces/default/{plural}/w")["spec"] == {"size": 1}
+    finally:
+        scene.cluster.request("DELETE", path)
+
+
+def test_what_does_not_come_up_in_time_is_18_with_a_block_that_names_it(
+    sandbox_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Nobody rolls it out here: the new state is live, nothing is fenced, and no record says `deployed`."""
+    scene = DeployScene.on(sandbox_cluster, tmp_path)
+    (tmp_path / "fencectl.yaml").write_text("apiVersion: fencectl.dev/v1\nkind: Config\nfollow: {timeout: 2s}\n")
+    labels = {"app": "web"}
+    web = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "a"}]}},
+        },
+    }
+    done = deploy(scene, *scene.fences, "-f", write(scene, web, config_map("new")))
+    assert done.code == 18, done.text
+    last = done.stderr[done.stderr.index("✗ deploy failed on prod") :]
+    assert "1 of 2 objects timed out, 1 succeeded" in last
+    assert "deployment/default/web  timed out: " in last
+    assert "now     nothing is fenced" in last
+    assert scene.record()["outcome"] != "deployed"
+    scene.assert_free()
+
+
+def test_secret_that_changes_is_named_and_never_shown(sandbox_cluster: Cluster, tmp_path: Path) -> None:
+    """Neither in the table, nor as data, nor in the record."""
+    scene = DeployScene.on(sandbox_cluster, tmp_path)
+
+    def secret(value: str) -> str:
+        data = base64.b64encode(value.encode()).decode()
+        return write(scene, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"p": data}})
+
+    assert deploy(scene, "-f", secret("hunter2-old")).code == 0
+    shown = deploy(scene, "--dry-run", "--diff", "-f", secret("hunter2-new"))
+    data = deploy(scene, "-o", "json", "--diff", "-f", secret("hunter2-new"))
+    assert (shown.code, data.code) == (0, 0), shown.text + data.text
+    assert "data.p: (hidden) → (hidden)" in shown.stdout
+    everything = shown.text + data.text + json.dumps(scene.cluster.get("/api/v1/configmaps"))
+    for value in ("hunter2-old", "hunter2-new"):
+        assert value not in everything
+        assert base64.b64encode(value.encode()).decode() not in everything

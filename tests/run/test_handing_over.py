@@ -305,6 +305,32 @@ def test_object_that_may_not_be_read_ends_the_preview() -> None:
     assert "403, `get` configmap (namespace shop) is forbidden" in (raised.value.reason or "")
 
 
+def test_right_that_is_missing_is_found_before_the_first_write() -> None:
+    """21, with the verb and the resource."""
+    applying = Applying()
+    applying.scene.sandbox.faults.refuse(verb="patch", resource="configmaps", status=403, message="no such right")
+    with pytest.raises(NotReadableError) as raised:
+        applying.preview(config_map("a"))
+    assert raised.value.sentence == (
+        "configmap/shop/a could not be tried: 403, `patch` configmap (namespace shop) is forbidden"
+    )
+    assert "Nothing was changed" in (raised.value.reason or "")
+
+
+def test_webhook_that_cannot_be_tried_does_not_stop_the_deploy() -> None:
+    """The preview says so; the apply itself is asked for good."""
+    applying = Applying()
+    fault = applying.scene.sandbox.faults.refuse(
+        verb="patch",
+        resource="configmaps",
+        status=400,
+        message='admission webhook "x.io" does not support dry run',
+    )
+    (change,) = applying.preview(config_map("a")).changes
+    assert (change.what, "does not support dry run" in change.why) == (What.UNTRIED, True)
+    fault.cancel()
+
+
 def test_secret_that_the_server_refuses_is_never_quoted() -> None:
     """The server's own text holds the value."""
     applying = Applying()
