@@ -22,20 +22,21 @@ class ServerTime:
     What the server's clock shows now, by its latest answer; threads may share one.
 
     That answer's `Date` names the second in which it was made, between our sending and our receiving; since then
-    the boot clock has counted. Where the local wall clock lies within these bounds it is as good as any and is
-    taken as it is; else the nearer bound is. Without any answer yet it is the local wall clock.
+    the longer of boot clock and wall clock counts, as for a lease (a machine may have slept). Where the local wall
+    clock lies within these bounds it is as good as any and is taken as it is; else the nearer bound is. Without
+    any answer yet it is the local wall clock.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._latest: tuple[datetime, float, float] | None = None
+        self._latest: tuple[Answer, datetime, datetime] | None = None
 
     def saw(self, answer: Answer) -> None:
         """Take in one answer."""
         if answer.date_at is not None:
             with self._lock:
-                self._latest = (answer.date_at, answer.sent_s, answer.received_s)
+                self._latest = (answer, answer.date_at, self._clock.wall())
 
     def now(self) -> datetime:
         """The server's time, to about a second and the length of a request."""
@@ -44,9 +45,10 @@ class ServerTime:
         wall = self._clock.wall()
         if latest is None:
             return wall
-        (date_at, sent_s, received_s), now_s = latest, self._clock.monotonic_s()
-        at_least = date_at + timedelta(seconds=now_s - received_s)
-        at_most = date_at + timedelta(seconds=now_s - sent_s + 1)
+        answer, date_at, seen_at = latest
+        since_s = max(self._clock.monotonic_s() - answer.received_s, (wall - seen_at).total_seconds())
+        at_least = date_at + timedelta(seconds=since_s)
+        at_most = at_least + timedelta(seconds=answer.received_s - answer.sent_s + 1)
         return min(max(wall, at_least), at_most)
 
 

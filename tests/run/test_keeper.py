@@ -336,6 +336,15 @@ def test_case_29_clock_that_is_set_back_between_two_renewals_does_not_set_the_he
     assert scene.lease.raw["spec"]["renewTime"] == "2026-11-30T02:00:10.000000Z"
 
 
+def test_case_29_sleep_that_the_boot_clock_does_not_count_does_not_age_the_heartbeat(scene: Scene) -> None:
+    """The machine slept for twelve seconds, and only its wall clock knows."""
+    assert scene.keeper.renew()
+    scene.clock.advance(3, wall_s=15)
+    scene.sandbox.clock.advance(12)
+    assert scene.keeper.renew()
+    assert scene.lease.raw["spec"]["renewTime"] == "2026-11-30T02:00:15.000000Z"
+
+
 def test_case_04_release_survives_a_renewal_in_flight(scene: Scene) -> None:
     """One, two or five renewals between the read and the release: the lease is freed, and stays so."""
     before = scene.lease
