@@ -307,7 +307,9 @@ class _Following:
         was_settled = track.settled is not None
         if not track.judged(judgement, now_s):
             return
-        if judgement.verdict is not RolloutVerdict.SUCCEEDED or was_settled:
+        counts_now = judgement.verdict is not RolloutVerdict.WAITING and judgement.grace_s == 0
+        is_news = judgement.verdict is not RolloutVerdict.SUCCEEDED or was_settled
+        if is_news and not counts_now:  # what counts at once is told as the end that it is
             self._tell(f"{track.target.ref.display} {judgement.reason}")
 
     def _settled(self, track: Track) -> None:

@@ -15,7 +15,7 @@ from fencectl.core.refs import dig
 from fencectl.core.rollout import NodeFact
 from fencectl.run.follow_feed import Feeds
 
-AGAIN_S = 10.0
+AGAIN_S = 30.0
 AT_ONCE = 50
 _READ_S = 10.0
 _ASKED = Asked("get", "nodes")

@@ -52,7 +52,7 @@ def main() -> None:
 def _follow(
     cluster: Cluster, env: dict[str, str], *, rate: float, options: argparse.Namespace
 ) -> dict[str, float]:
-    command = [sys.executable, "-m", "tests.bench.follow", str(options.seconds)]
+    command = [sys.executable, "-m", "tests.bench.watched", str(options.seconds)]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
