@@ -170,3 +170,11 @@ def color_of(*, no_color: bool) -> Any:
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
         return Color.ALWAYS
     return Color.NEVER if os.environ.get("TERM") == "dumb" else Color.AUTO
+
+
+app = typer.Typer(
+    cls=Root,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"auto_envvar_prefix": "FENCECTL", "help_option_names": ["-h", "--help"]},
+)
