@@ -29,6 +29,7 @@ from fencectl.core.nesting import Around, handed_on
 from fencectl.core.refs import Seen, dig
 from fencectl.core.report import FenceKind
 from fencectl.evidence.redact import redact_command
+from fencectl.run.commanding import run_command
 from fencectl.run.deploy_record import DeployRecord
 from fencectl.run.fencing import Fence, Fencer, Ledger, changed_fence
 from fencectl.run.handing_over import code_of, hand_over
@@ -44,7 +45,6 @@ from fencectl.run.nesting import (
 )
 from fencectl.run.nodes import NodeRoller
 from fencectl.run.overseer import Overseer
-from fencectl.run.payload import Payload
 from fencectl.run.stage import Result, Stage
 from fencectl.run.story import WRITE_S, StoppedError, read
 from fencectl.run.suspending import Suspender, ToSuspend
@@ -207,32 +207,18 @@ class Deploy:
         # NB: the record may have taken a while.
         self._stop_if_asked()
         self._held().must_hold(0.0)
+        form = "command" if self._plan.command else "apply"
+        self._timeline.begin(8, form)
         if self._plan.apply is not None:
             steps = self._stop_if_asked, self._must_stop
-            self._timeline.begin(8, "apply")
             hand_over(self._stage, self._result, self._held(), self._plan.apply, *steps, self._plan.timeout_s)
-            self._timeline.end(8, "apply", "failed" if self._result.codes else "done")
+        else:
+            hands = self._child_environ(), self._overseer(), self._must_stop
+            run_command(self._stage, self._result, self._plan, *hands)
+        self._timeline.end(8, form, "failed" if self._result.codes else "done")
+        if not self._result.codes:
             return
-        self._stage.tell(8, "the command runs")
-        # NB: from here on nobody can say that the target is as it was: whatever ends it now is 18, not 10.
-        self._result.applied = True
-        self._timeline.begin(8, "command")
-        payload = Payload(
-            self._plan.command,
-            environ=self._child_environ(),
-            clock=self._stage.clock,
-            processes=self._overseer(),
-        )
-        ended = payload.wait(timeout_s=self._plan.timeout_s, must_stop=self._must_stop)
-        self._result.payload = ended
-        self._timeline.end(8, "command", "done" if ended.ok else "failed")
-        if ended.ok:
-            self._stage.tell(8, "the command has ended with 0")
-            return
-        self._result.codes.append(ExitCode.FAILED_NEW_STATE_LIVE)
-        self._result.cause = f"the command ended with {ended.code}"
-        self._result.reason = ended.why_stopped
-        self._timeline.fail(f"command: {ended.why_stopped or self._result.cause}")
+        self._timeline.fail(f"{form}: {self._result.reason or self._result.cause}")
         self._note_interrupt()
         if self._lost is not None:
             self._note(self._lost)
