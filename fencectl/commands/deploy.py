@@ -27,7 +27,7 @@ from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.reading import Look, Subject, subjects
 from fencectl.commands.signals import Signals, parent_shell
 from fencectl.core.deploy import DeployPlan, only_live, refuse_others, why_not
-from fencectl.core.errors import ExitCode, NotReadableError, UsageError
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, UsageError
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of, read_around
 from fencectl.core.profiles import ProfileName
@@ -68,9 +68,14 @@ def run(options: DeployOptions) -> ExitCode:
         door = after.enter_context(subject.opened(clock))
         keeper_door = after.enter_context(subject.opened(clock))
         show = Show(options.output, options.common.color, clock, label)
+        after.callback(show.end)
         _warn_of_a_parent(show)
         after.enter_context(_background(signals, show))
-        return _Verb(options, target, subject, door, keeper_door, signals, show, told, rendered).run(after)
+        try:
+            return _Verb(options, target, subject, door, keeper_door, signals, show, told, rendered).run(after)
+        except FencectlError as failure:
+            show.refused(failure)
+            raise
 
 
 def _check(options: DeployOptions, target: TargetSettings) -> None:
@@ -226,6 +231,7 @@ class _Verb:
             interrupt_code=lambda: self._signals.code,
             read_again=self._read_again,
             tell=self._show.tell,
+            handed_over=self._show.handed_over,
             # NB: with JSON lines stdout is ours alone, or what the command prints would break them.
             processes=SystemProcesses(sys.stderr if self._options.output is Output.JSON else None),
             follower=lambda must_stop, tell: Follower(self._door, self._clock, tell, must_stop),

@@ -1,22 +1,26 @@
-"""What `deploy` shows: a line per change on stderr, a reminder in silence, one result block at the end."""
+"""What `deploy` shows: a line per change on stderr, progress drawn below or a reminder in silence, one result."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
 from fencectl.cluster.clock import Clock
 from fencectl.commands.deploy_changes import as_data, summary, table
+from fencectl.commands.deploy_live import STEPS, Live, drawing_on
+from fencectl.commands.deploy_streams import open_closed_streams, to_stderr, write_what_can
 from fencectl.commands.options import Color, Output
-from fencectl.commands.output import style_of, write
+from fencectl.commands.output import style_of
 from fencectl.core.apply_plan import Change, What
 from fencectl.core.deploy import DeployPlan
-from fencectl.core.errors import ExitCode
+from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.identity import parse_holder
 from fencectl.core.report import FenceReport
 from fencectl.core.rollout import RolloutVerdict
@@ -24,14 +28,17 @@ from fencectl.core.times import age_text, second_time
 from fencectl.core.verbs import VERBS
 from fencectl.evidence.redact import redact_command
 from fencectl.report.commands import NotPrintableError, Where, as_kubectl
-from fencectl.report.escape import cut, visible, workflow_data, workflow_property
+from fencectl.report.escape import cut, fence_for, inline, visible, workflow_data, workflow_property
 from fencectl.report.rollout import followed_object, result_lines, sum_sentence
+from fencectl.report.style import WIDTH, wrap
 from fencectl.report.text import overview
-from fencectl.report.words import count
+from fencectl.report.words import count, quoted
 from fencectl.run.left import patches_left
 from fencectl.run.transaction import Result
 
 REMIND_S = 30.0
+# NB: what is foreign was escaped before, so these are our own.
+_SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def shown(text: str) -> str:
@@ -43,7 +50,7 @@ class Show:
     """Shows one deploy."""
 
     def __init__(self, output: Output, color: Color, clock: Clock, label: str) -> None:
-        _open_closed_streams()
+        open_closed_streams()
         self._json = output is Output.JSON
         self._out = style_of(sys.stdout, color)
         self._err = style_of(sys.stderr, color)
@@ -51,21 +58,49 @@ class Show:
         self._label = visible(label)
         self._last = ""
         self._said_s = clock.monotonic_s()
-        self._lock = threading.Lock()
+        # NB: re-entrant: a warning may be said while something else is.
+        self._lock = threading.RLock()
+        self._live: Live | None = None
+        if not self._json:
+            self._live = drawing_on(sys.stderr, to_stderr, self._err, self._label, self._said_s)
 
     def tell(self, step: int, text: str) -> None:
         """One change, as it happens."""
         at = self._clock.wall()
         with self._lock:
             self._last, self._said_s = text, self._clock.monotonic_s()
+            if self._live is not None:
+                self._live.begin(step, shown(text), self._said_s)
             if self._json:
                 self._event({"type": "step", "step": step, "text": text, "at": second_time(at)})
             else:
                 self._say(f"{at:%H:%M:%SZ} {step:>2}  {shown(text)}")
 
-    def remind(self) -> None:
-        """Say what is waited for, if nothing was said for a while."""
+    @contextmanager
+    def handed_over(self) -> Iterator[None]:
+        """While a command runs it has the terminal for itself: nothing is drawn."""
         with self._lock:
+            if self._live is not None:
+                self._live.hand_over()
+        try:
+            yield
+        finally:
+            with self._lock:
+                if self._live is not None:
+                    self._live.take_back(self._clock.monotonic_s())
+
+    def end(self) -> None:
+        """Nothing is drawn any more, and nothing that was is left."""
+        with self._lock:
+            if self._live is not None:
+                self._live.end()
+
+    def remind(self) -> None:
+        """Show how long it waits; where nothing can be drawn, say it, if nothing was said for a while."""
+        with self._lock:
+            if self._live is not None:
+                self._live.draw(self._clock.monotonic_s())
+                return
             quiet_s = self._clock.monotonic_s() - self._said_s
             if quiet_s >= REMIND_S and not self._json:
                 self._said_s = self._clock.monotonic_s()
@@ -101,7 +136,7 @@ class Show:
                 {"type": "plan", "lease": "/".join(plan.lease), "steps": [line.strip() for line in lines[1:]]}
             )
             return
-        _write(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
+        write_what_can(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
         self._say("nothing was changed")
 
     def changes(self, changes: Sequence[Change], withheld: str | None, *, diff: bool, ends: bool) -> None:
@@ -113,7 +148,7 @@ class Show:
         if withheld is not None:
             lines.append(f"prune withheld: {shown(withheld)}")
         if ends:
-            _write(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
+            write_what_can(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
         else:
             self._say(*lines)
 
@@ -132,10 +167,10 @@ class Show:
             self._event(self._as_data(plan, Result(step=1, cause=cause, codes=[code])))
         lines = [f"{self._err.failed} not deployed to {self._label}: {shown(cause)} ({code.value})"]
         self._say(*lines, "nothing was changed", f"hint: {hint}")
-        self._github(code, [shown(line) for line in lines])
+        self._github(code, lines)
 
-    def held(self, report: FenceReport, code: ExitCode) -> None:
-        """Why the deploy may not begin: the first lines of the report."""
+    def held(self, report: FenceReport, code: ExitCode, *, step: int = 1) -> None:
+        """Why the deploy may not begin: the first lines of the report. `step` 2: seen under the lease only."""
         if self._json:
             self._event(
                 {
@@ -143,24 +178,49 @@ class Show:
                     "apiVersion": "fencectl.dev/v1",
                     "kind": "DeployResult",
                     "exitCode": code.value,
-                    "step": 1,
+                    "step": step,
                     "cause": "fences are held",
                     "heldBy": [block.holder.identity for block in report.blocks],
                     "held": [entry.object.display for entry in report.held],
                 }
             )
         lines = overview(report, style=self._err, verbs=VERBS)
-        self._say(f"{self._err.failed} not deployed to {self._label}: fences are held ({code.value})")
-        self._say(*lines)
-        self._say("nothing was changed", f"hint: {self._way_out(code)}")
+        said = [
+            f"{self._err.failed} not deployed to {self._label}: fences are held ({code.value})",
+            *lines,
+            "nothing was changed" if step == 1 else "nothing was fenced; the lease that was taken is free again",
+        ]
+        hint = self._way_out(code)
+        self.end()
+        self._say(*said, f"hint: {hint}")
+        self._github(code, [*said, f"hint: {hint}"])
 
     def _way_out(self, code: ExitCode) -> str:
-        context = f" --context {self._label}"
+        context = f" --context {quoted(self._label)}"
         if code is ExitCode.HELD_LIVE:
             return f"`--wait-for-fences` waits for it, `fencectl fences{context}` shows it all"
         if code is ExitCode.HELD_DEAD:
             return f"release them, then deploy again: fencectl recover{context}"
         return f"`fencectl fences{context}` shows what a person has to decide"
+
+    def refused(self, failure: FencectlError) -> None:
+        """For whoever reads no sentences: what the boundary is about to say. Nothing was begun."""
+        self.end()
+        code = failure.exit_code
+        if self._json:
+            self._event(
+                {
+                    "type": "result",
+                    "apiVersion": "fencectl.dev/v1",
+                    "kind": "DeployResult",
+                    "exitCode": code.value,
+                    "cause": failure.sentence,
+                    "reason": failure.reason,
+                }
+            )
+        parts = (("reason: ", failure.reason), ("hint: ", failure.hint))
+        more = [f"{name}{shown(text)}" for name, text in parts if text]
+        self._github(code, [f"{self._err.failed} not deployed: {shown(failure.sentence)}", *more])
 
     def waiting(self, report: FenceReport) -> None:
         """Who is waited for."""
@@ -170,15 +230,19 @@ class Show:
     def result(self, plan: DeployPlan, result: Result, begun_at: datetime, where: Where) -> None:
         """What is so now, why, and what next; the last words are what is still fenced, and the commands."""
         took = age_text((self._clock.wall() - begun_at).total_seconds())
-        code = result.code
-        lines = self._good(result, took) if code is ExitCode.OK else self._bad(result, took)
+        code, lease = result.code, "/".join(plan.lease)
+        self.end()
+        if result.held is not None and not self._left(result, lease):
+            self.held(result.held, code, step=2)
+            return
+        lines = self._good(result, took) if code is ExitCode.OK else self._bad(result, took, lease)
         commands = _commands(result, where, now=self._clock.wall())
         if self._json:
             self._event(self._as_data(plan, result) | {"commands": commands})
         else:
             self._say(*lines)
             self._say_commands(commands)
-        self._github(code, [shown(line) for line in lines])
+        self._github(code, lines)
 
     def _say_commands(self, commands: Sequence[str]) -> None:
         """The releases of what is left, each on a line of its own, as they run."""
@@ -188,7 +252,7 @@ class Show:
                 " each is refused where its object has changed:"
             )
             # NB: past every shortening and spelling: a command runs as it stands, or not at all.
-            _write(stderr="".join(f"{command}\n" for command in commands))
+            write_what_can(stderr="".join(f"{command}\n" for command in commands))
 
     def _good(self, result: Result, took: str) -> list[str]:
         if result.within is not None:
@@ -200,22 +264,25 @@ class Show:
             what += f", {result.handed.counts}"
         return [f"{self._err.good} {what}: nothing is fenced", *self._followed(result)]
 
-    def _bad(self, result: Result, took: str) -> list[str]:
-        left = self._left(result)
-        what = f"deploy failed on {self._label} in step {result.step}, after {took}"
+    def _bad(self, result: Result, took: str, lease: str) -> list[str]:
+        left = self._left(result, lease)
+        where = f"step {result.step} ({STEPS.get(result.step, 'deploy')})"
+        what = f"deploy failed on {self._label} in {where}, after {took}"
         if result.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.HANGUP):
-            what = f"interrupted in step {result.step} on {self._label}: nothing was applied"
+            what = f"interrupted in {where} on {self._label}, after {took}: nothing was applied"
         elif result.lost is not None:
-            what = (
-                f"{result.lost.sentence} in step {result.step} on {self._label}: {shown(result.lost.reason or '')}"
-            )
+            what = f"{result.lost.sentence} in {where} on {self._label}: {shown(result.lost.reason or '')}"
+        elif result.payload is not None and result.payload.why_stopped == "interrupted":
+            what = f"interrupted in {where} on {self._label}, after {took}"
+        elif left and not result.cause:
+            what = f"deployed to {self._label} in {took}, but not everything could be released"
         followed = result.handed.followed if result.handed is not None else None
         if followed is not None and followed.outcome is not RolloutVerdict.SUCCEEDED and result.lost is None:
-            what = f"deploy failed on {self._label} in step {result.step}, after {took}: {sum_sentence(followed)}"
+            what = f"deploy failed on {self._label} in {where}, after {took}: {sum_sentence(followed)}"
             lines = [f"{self._err.failed} {what}", *self._followed(result)]
         else:
-            lines = [f"{self._err.failed} {what}", *self._followed(result)]
-            lines += [f"reason: {shown(text)}" for text in (result.cause, result.reason) if text]
+            lines = [f"{self._err.failed} {self._err.capitals(what)}", *self._followed(result)]
+            lines += self._reasons(result)
         if result.applied:
             ran = result.handed.counts if result.handed is not None else "the command has run"
             lines.append(f"now     {ran}: the new state may be live")
@@ -223,7 +290,7 @@ class Show:
             whose = "nothing is fenced" if result.within is None else "nothing of this run is fenced any more"
             lines.append(f"now     {whose}")
         if result.hint:
-            lines.append(f"hint: {shown(result.hint)}")
+            lines += wrap(shown(result.hint), first="hint: ", rest="      ")
         return [*lines, *left]
 
     def _followed(self, result: Result) -> list[str]:
@@ -231,7 +298,16 @@ class Show:
         followed = result.handed.followed if result.handed is not None else None
         return result_lines(followed, now=self._clock.wall(), style=self._err) if followed is not None else []
 
-    def _left(self, result: Result) -> list[str]:
+    @staticmethod
+    def _reasons(result: Result) -> list[str]:
+        """Why, without what the sentence has said already."""
+        lines, told = list[str](), result.lost.sentence if result.lost is not None else "interrupted"
+        for text in (result.cause, result.reason):
+            if text and not text.startswith(told) and (result.lost is None or text != result.lost.reason):
+                lines += wrap(shown(text), first="reason: ", rest="        ")
+        return lines
+
+    def _left(self, result: Result, lease: str) -> list[str]:
         unwound = result.unwound
         if unwound is None:
             return []
@@ -241,14 +317,14 @@ class Show:
         unresolved = [name for name in result.unresolved if name not in told]
         names += [(name, "nobody can say whether it was fenced") for name in unresolved]
         if result.lease_kept:
-            names.append(("the lease", "held as long as anything else is"))
+            names.append((f"lease/{lease}", "it keeps other deploys out until the rest is released"))
         if not names:
             return []
         width = max(len(visible(name)) for name, _ in names)
         return [
             f"{self._err.failed} {count(len(names), 'fence')} {self._err.capitals('STILL HELD')} on {self._label}",
-            *(f"  {visible(name):<{width}}  {shown(why)}" for name, why in names),
-            f"hint: fencectl fences --context {self._label}",
+            *(line for name, why in names for line in _row(visible(name), shown(why), width)),
+            f"hint: fencectl fences --context {quoted(self._label)}",
         ]
 
     def _as_data(self, plan: DeployPlan, result: Result) -> dict[str, object]:
@@ -294,10 +370,14 @@ class Show:
         if os.environ.get("GITHUB_ACTIONS") != "true":
             return
         self._append("GITHUB_OUTPUT", f"outcome={code.name.lower()}\n")
-        self._append("GITHUB_STEP_SUMMARY", "".join(f"    {line}\n" for line in lines) + "\n")
+        plain = [_SGR.sub("", line) for line in lines]
+        sentence, rest = plain[0].partition(" ")[2], "\n".join(plain[1:])
+        fence = fence_for(rest)
+        block = f"\n{fence}text\n{rest}\n{fence}\n" if rest else ""
+        self._append("GITHUB_STEP_SUMMARY", f"#### {inline(sentence[:1].upper() + sentence[1:])}\n{block}\n")
         if code is not ExitCode.OK:
             title = workflow_property(f"{self._label}: deploy ended with {code.value}")
-            _write(stderr=f"::error title={title}::{workflow_data(chr(10).join(lines))}\n")
+            write_what_can(stderr=f"::error title={title}::{workflow_data(chr(10).join(plain))}\n")
 
     def _append(self, variable: str, text: str) -> None:
         path = os.environ.get(variable)
@@ -312,10 +392,21 @@ class Show:
 
     @staticmethod
     def _event(event: dict[str, object]) -> None:
-        _write(stdout=json.dumps(event, ensure_ascii=True) + "\n")
+        write_what_can(stdout=json.dumps(event, ensure_ascii=True) + "\n")
 
     def _say(self, *lines: str) -> None:
-        _write(stderr="".join(f"{self._err.spelled(line)}\n" for line in lines))
+        text = "".join(f"{self._err.spelled(line)}\n" for line in lines)
+        with self._lock:
+            if self._live is not None:
+                self._live.say(text, self._clock.monotonic_s())
+            else:
+                to_stderr(text)
+
+
+def _row(name: str, why: str, width: int) -> list[str]:
+    """A name and what there is to say of it, beside it or, where that is too long, below."""
+    beside = f"  {name:<{width}}  {why}"
+    return [beside] if len(beside) <= WIDTH else [f"  {name}", *wrap(why, first="    ", rest="    ")]
 
 
 def _commands(result: Result, where: Where, *, now: datetime) -> list[str]:
@@ -327,40 +418,3 @@ def _commands(result: Result, where: Where, *, now: datetime) -> list[str]:
         except NotPrintableError:
             break
     return commands
-
-
-def _write(*, stdout: str = "", stderr: str = "") -> None:
-    """
-    Write what can be written.
-
-    NB: a reader that has left must neither end a deploy nor its unwinding: the exit code still tells.
-    """
-    try:
-        write(stdout=stdout)
-    except OSError:
-        _give_up_on(1)
-    try:
-        write(stderr=stderr)
-    except OSError:
-        _give_up_on(2)
-
-
-def _open_closed_streams() -> None:
-    """
-    Give a stream that the caller has closed (`>&-`) a place to write to, ours and the command's.
-
-    NB: a descriptor that is closed when the command starts would become that of the first file which it opens.
-    """
-    for number in range(3):
-        os.set_inheritable(number, True)
-    if sys.stdout is None:
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-
-
-def _give_up_on(number: int) -> None:
-    """Lead a stream that nobody reads to nowhere, or its buffer fails again when the interpreter ends."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, number)
-    os.close(null)

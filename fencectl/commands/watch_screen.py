@@ -29,12 +29,8 @@ class Screen:
         self._drawn = False
 
     def size(self) -> os.terminal_size:
-        """Return the size now; a terminal that does not tell is taken for 80 by 24."""
-        with suppress(OSError, ValueError):
-            size = os.get_terminal_size(self._stream.fileno())
-            if size.columns > 0 and size.lines > 0:
-                return size
-        return _FALLBACK
+        """Return the size now."""
+        return size_of(self._stream)
 
     def draw(self, lines: Sequence[str]) -> None:
         """Draw a frame in the place of the last one."""
@@ -53,20 +49,30 @@ class Screen:
             self._stream.flush()
 
 
+def size_of(stream: TextIO) -> os.terminal_size:
+    """Return the size of a terminal now; one that does not tell is taken for 80 by 24."""
+    with suppress(OSError, ValueError):
+        size = os.get_terminal_size(stream.fileno())
+        if size.columns > 0 and size.lines > 0:
+            return size
+    return _FALLBACK
+
+
 def fit(lines: Sequence[str], size: os.terminal_size) -> list[str]:
     """Leave out what does not fit, and say so; the footer stays. A long line takes as many rows as it wraps to."""
-    if sum(_rows(line, size.columns) for line in lines) <= size.lines:
+    if sum(rows(line, size.columns) for line in lines) <= size.lines:
         return list(lines)
     *body, footer = lines
-    left = size.lines - _rows(footer, size.columns) - 1
+    left = size.lines - rows(footer, size.columns) - 1
     shown: list[str] = []
     for line in body:
-        left -= _rows(line, size.columns)
+        left -= rows(line, size.columns)
         if left < 0:
             break
         shown.append(line)
     return [*shown, f".. {count(len(body) - len(shown), 'more line')}: a taller window shows all", footer]
 
 
-def _rows(line: str, columns: int) -> int:
+def rows(line: str, columns: int) -> int:
+    """How many rows of a terminal a line takes."""
     return max(1, -(-cells(_SGR.sub("", line)) // columns))

@@ -124,8 +124,8 @@ def why_not_believed(around: Around, lease: Seen | None, *, now: datetime) -> st
     """
     Why the run around is not believed, from its lease as read `now`; None where it holds the lease and beats.
 
-    NB: `now` is of our own clock, which wrote the heartbeat as well: the command of a run is on its machine. Two
-    thirds of the duration, because that is when the run itself gives its lease up for lost.
+    `now` is of the server's clock, which wrote the heartbeat as well. Two thirds of the duration, because that is
+    when the run itself gives its lease up for lost.
     """
     name = f"lease/{'/'.join(around.lease)}"
     if lease is None:

@@ -72,7 +72,9 @@ class Style(msgspec.Struct, frozen=True):
         return text if self.unicode else ascii_only(text)
 
 
-_CAPITALS = re.compile(r"\b(?:REFUSED|INCOMPLETE|KEPT|STILL HELD|NOT PROVEN DEAD)\b")
+_CAPITALS = re.compile(
+    r"\b(?:REFUSED|INCOMPLETE|KEPT|STILL HELD|NOT PROVEN DEAD|STOLEN|NOT RENEWED|UNREACHABLE)\b"
+)
 PLAIN = Style()
 
 

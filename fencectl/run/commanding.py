@@ -23,11 +23,13 @@ def run_command(
     stage.tell(8, "the command runs")
     # NB: from here on nobody can say that the target is as it was: whatever ends it now is 18, not 10.
     result.applied = True
-    payload = Payload(plan.command, environ=environ, clock=stage.clock, processes=processes)
-    ended = result.payload = payload.wait(timeout_s=plan.timeout_s, must_stop=must_stop)
+    with stage.handed_over():
+        payload = Payload(plan.command, environ=environ, clock=stage.clock, processes=processes)
+        ended = result.payload = payload.wait(timeout_s=plan.timeout_s, must_stop=must_stop)
     if ended.ok:
         stage.tell(8, "the command has ended with 0")
         return
     result.codes.append(ExitCode.FAILED_NEW_STATE_LIVE)
-    result.cause = f"the command ended with {ended.code}"
+    how = "ended" if ended.why_stopped is None else "was ended by this run,"
+    result.cause = f"the command {how} with {ended.code}"
     result.reason = ended.why_stopped

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from fencectl.cluster.clock import Clock
@@ -20,6 +21,7 @@ from fencectl.run.fencing import Fence, Ledger
 from fencectl.run.keeper import Acknowledged, Keeper, Loss
 from fencectl.run.leasing import LeaseAt
 from fencectl.run.ports import Door, Threads
+from fencectl.run.servertime import DatedDoor, ServerTime
 from fencectl.run.story import PAUSE_S, WRITE_S, StoppedError, read
 from fencectl.run.unwind import Left, Unwound, unwind
 
@@ -44,6 +46,12 @@ class Borrowed(Keeper):
     It is lost when that run would give it up: two thirds of the duration after its last renewal was sent.
     """
 
+    _renewed_at: datetime | None = None
+
+    def first_seen(self, renewed_at: datetime) -> None:
+        """Remember the renewal with which this begins."""
+        self._renewed_at = renewed_at
+
     def must_hold(self, for_s: float) -> None:
         """Prove that the lease is held for so long; for a write from a fresh read."""
         if for_s > 0:
@@ -65,16 +73,25 @@ class Borrowed(Keeper):
             self._in_trouble(Loss.NOT_RENEWED, "the lease tells no usable time of its last renewal")
             return False
         with self._lock:
-            if renewed_at != self._acknowledged.wall_at:
-                self._acknowledged = Acknowledged(self._clock.monotonic_s(), renewed_at)
+            # NB: the same renewal, seen again, is no younger than when it was first seen, whatever a clock says.
+            if renewed_at != self._renewed_at:
+                self._renewed_at = renewed_at
+                self._acknowledged = acknowledged(renewed_at, self._clock, self._server_time)
             self._trouble = None
         return True
 
 
-def believe(door: Door, clock: Clock, around: Around) -> Seen:
+def acknowledged(renewed_at: datetime, clock: Clock, server_time: ServerTime) -> Acknowledged:
+    """When a renewal that is seen now was sent, on our own clocks; its heartbeat was written by the server's."""
+    age = max(server_time.now() - renewed_at, timedelta(0))
+    return Acknowledged(clock.monotonic_s() - age.total_seconds(), clock.wall() - age)
+
+
+def believe(door: Door, clock: Clock, around: Around, *, server_time: ServerTime | None = None) -> Seen:
     """Return the lease of the run around. Raises NotBelievedError where it is not held, or NotReadableError."""
-    seen = read(door, LeaseAt(*around.lease).ref)
-    why = why_not_believed(around, seen, now=clock.wall())
+    time = server_time or ServerTime(clock)
+    seen = read(DatedDoor(door, time), LeaseAt(*around.lease).ref)
+    why = why_not_believed(around, seen, now=time.now())
     if why is not None or seen is None:
         raise NotBelievedError(
             "this runs inside of another deploy, which does not hold its lease any more",
@@ -86,17 +103,21 @@ def believe(door: Door, clock: Clock, around: Around) -> Seen:
 
 def borrow(door: Door, keeper_door: Door, clock: Clock, threads: Threads, around: Around) -> Borrowed:
     """Begin to watch the lease of the run around. Raises as `believe` does."""
-    sent_s = clock.monotonic_s()
-    seen = believe(door, clock, around)
+    server_time = ServerTime(clock)
+    seen = believe(door, clock, around, server_time=server_time)
+    renewed_at = parse_time(dig(seen.raw, "spec", "renewTime")) or server_time.now()
+    sent = acknowledged(renewed_at, clock, server_time)
     keeper = Borrowed(
         keeper_door,
         clock,
         seen,
         holder=around.holder,
         duration_s=duration_of(seen.raw) or 1,
-        sent_s=sent_s,
-        sent_at=parse_time(dig(seen.raw, "spec", "renewTime")) or clock.wall(),
+        sent_s=sent.boot_s,
+        sent_at=sent.wall_at,
+        server_time=server_time,
     )
+    keeper.first_seen(renewed_at)
     keeper.start(threads)
     return keeper
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fencectl.cluster.clock import Clock
@@ -58,7 +59,7 @@ class NodeRoller:
     `journal_for`: a new journal for each claim. `command`: the node command, split; None: nodes are only claimed.
     `drain_timeout_s`: for one node's drain; `node_timeout_s`: for its command and until it is Ready, together.
     `must_stop`: why the roll must end now, or None; asked several times a second. `tell`: called with a node and
-    what is new about it.
+    what is new about it. `handed_over`: entered while a node command runs.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class NodeRoller:
         node_timeout_s: float,
         must_stop: Callable[[], str | None],
         tell: Callable[[str, str], None],
+        handed_over: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._door = door
         self._clock = clock
@@ -91,6 +93,7 @@ class NodeRoller:
         self._node_timeout_s = node_timeout_s
         self._must_stop = must_stop
         self._tell = tell
+        self._handed_over = handed_over
 
     def roll(self, node: ObjectRef) -> None:
         """Roll one node; see `roll_all`."""
@@ -245,10 +248,11 @@ class NodeRoller:
         # NB: the last look before the change; a lease that is lost from here on ends the command.
         self._keeper.must_hold(0.0)
         self._tell(node.display, "its node command runs")
-        roll.command = NodeCommand(
-            command, node=node, environ=self._environ, clock=self._clock, processes=self._processes
-        )
-        ended = yield from roll.command.steps(end_s=end_s, must_stop=self._must_stop)
+        with self._handed_over():
+            roll.command = NodeCommand(
+                command, node=node, environ=self._environ, clock=self._clock, processes=self._processes
+            )
+            ended = yield from roll.command.steps(end_s=end_s, must_stop=self._must_stop)
         if ended.why_stopped is not None:
             raise NodeError(
                 f"the node command of {node.display} was ended after {age_text(self._node_timeout_s)}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -30,7 +31,7 @@ class Stage:
 
     `read_again`: raises where anything is held that is not this run's own. `environ`: for children, with the
     private kubeconfig in it. `interrupted`: set by a signal, with its exit code in `interrupt_code()`. `follower`:
-    makes what follows applied objects.
+    makes what follows applied objects. `handed_over`: entered while a command runs that writes to our streams.
     """
 
     door: Door
@@ -45,6 +46,7 @@ class Stage:
     tell: Callable[[int, str], None]
     processes: Processes
     follower: MakeFollower | None = None
+    handed_over: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass(slots=True)

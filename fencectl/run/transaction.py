@@ -193,6 +193,7 @@ class Deploy:
             node_timeout_s=self._plan.node_timeout_s,
             must_stop=self._must_stop,
             tell=lambda node, text: self._stage.tell(6, f"{node}: {text}"),
+            handed_over=self._stage.handed_over,
         )
         roller.roll_all(self._plan.nodes, max_unavailable=self._plan.max_unavailable)
 
