@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from fencectl.core.apply_plan import ApplyPlan
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, worst
 from fencectl.core.evidence import Strength, Verdict
@@ -83,10 +85,11 @@ def refuse_others(report: FenceReport, observation: Observation, profile: Profil
     if not report.complete:
         missing = report.unreadable[0]
         raise NotReadableError(f"{missing.what} could not be read again", reason=missing.why)
-    others = [block for block in report.blocks if block.holder.identity != own]
-    if others or report.unowned or report.holds:
-        code = why_not(report, observation, profile)
-        raise HeldError(report, code or ExitCode.HELD_PERSON_NEEDED)
+    # NB: the own lease is free again by the time that anybody reads this.
+    others = replace(report, blocks=tuple(block for block in report.blocks if block.holder.identity != own))
+    if others.held:
+        code = why_not(others, observation, profile)
+        raise HeldError(others, code or ExitCode.HELD_PERSON_NEEDED)
 
 
 def _code_of(block: HolderBlock, report: FenceReport, observation: Observation, profile: Profile) -> ExitCode:

@@ -18,6 +18,7 @@ from tests.support.github import SELF_HOSTED, LoopbackGitHub
 
 RUN, ATTEMPT, JOB = 18093344127, 2, 51234567890
 READS = {"GET"}
+KS_PATH = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/infrastructure"
 # Reviews ask the server what one may do; they are sent as a POST and change nothing.
 NO_WRITE = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
 
@@ -235,3 +236,44 @@ def test_lease_in_another_namespace_is_taken_there(sandbox_cluster: Cluster, tmp
     assert running.ended().code == 0, running.said
     assert scene.now() == scene.before
     assert scene.cluster.get(path)["spec"]["holderIdentity"] == ""
+
+
+def test_fence_that_came_between_is_shown_as_at_the_start_and_the_lease_is_free_again(
+    sandbox_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Seen only under the lease: the first lines of the report, what was undone, and the way out."""
+    scene = DeployScene.on(sandbox_cluster, tmp_path)
+    mark = {"metadata": {"annotations": {"fencectl.dev/holder": "somebody-else"}}}
+    came = scene.cluster.sandbox.faults.on(
+        lambda: scene.cluster.merge_patch("/api/v1/nodes/worker-3", mark), verb="create", resource="leases"
+    )
+    env = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
+    done = scene.deploy("-o", "json", "--suspend", "kustomization/flux-system/infrastructure", env=env)
+    assert came.hits == 1
+    assert done.code == 19, done.text
+    assert "✗ not deployed to prod: fences are held (19)" in done.stderr
+    assert "node/worker-3" in done.stderr
+    assert "its journal is missing" in " ".join(done.stderr.split())
+    assert "nothing was fenced; the lease that was taken is free again" in done.stderr
+    assert "`fencectl fences --context prod` shows what a person has to decide" in done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["exitCode"], result["step"], result["held"]) == (19, 2, ["node/worker-3"])
+    summary = (tmp_path / "summary").read_text()
+    assert summary.startswith("#### Not deployed to prod: fences are held (19)\n")
+    assert "node/worker-3" in summary
+    assert scene.lease()["holderIdentity"] == ""
+    annotations = scene.cluster.get(KS_PATH)["metadata"].get("annotations") or {}
+    assert "fencectl.dev/holder" not in annotations
+
+
+def test_refusal_for_another_reason_is_told_to_github_and_in_json(scene: DeployScene, tmp_path: Path) -> None:
+    """Whoever reads no sentences learns it too."""
+    output = tmp_path / "tmp" / "output"
+    scene.environment()
+    env = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": str(output)}
+    done = scene.deploy("-o", "json", "--node", "nobody", env=env)
+    assert done.code == 19, done.text
+    result = json.loads(done.stdout)
+    assert (result["exitCode"], result["cause"]) == (19, "there is no node/nobody")
+    assert output.read_text() == "outcome=held_person_needed\n"
+    assert "::error title=prod%3A deploy ended with 19::✗ not deployed: there is no node/nobody" in done.stderr

@@ -236,6 +236,21 @@ def test_lease_that_cannot_be_read_in_time_is_not_renewed(nest: Nest) -> None:
     nest.outer(command)
 
 
+@pytest.mark.parametrize("wrong_s", [-3600, 3600])
+def test_clock_that_is_an_hour_off_changes_nothing(nest: Nest, wrong_s: int) -> None:
+    """The heartbeat is written by the server's clock, and its age is measured by that one too."""
+
+    def command() -> None:
+        nest.clock.advance(0, wall_s=wrong_s)
+        keeper = borrowed(nest)
+        assert 18 <= keeper.held_for_s() <= 20
+        nest.clock.advance(19)
+        assert keeper.held_for_s() <= 1
+        nest.clock.advance(0, wall_s=-wrong_s)
+
+    nest.outer(command)
+
+
 def test_deleted_lease_is_stolen(nest: Nest) -> None:
     """Also while there would be time left."""
 
