@@ -9,11 +9,11 @@ again, each time as Progressing in between, so a failure counts when it stays or
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fencectl.core.refs import Raw, dig
-from fencectl.core.rollout import Cause, Judgement, Target
+from fencectl.core.rollout import Cause, EventLine, Judgement, Target
 from fencectl.core.rollout_pods import text
 from fencectl.core.rollout_reading import (
     Condition,
@@ -38,6 +38,7 @@ _WAITS = frozenset({"DependencyNotReady", "Progressing", "ProgressingWithRetry",
 _HEX = re.compile(r"[0-9a-f]{7,64}")
 # NB: a branch names no state: `main` would be any commit of it.
 _VERSION = re.compile(r"v?\d[\w.+-]*", re.ASCII)
+STUCK = "a Helm release is stuck in a pending state"
 _PENDING = "another operation (install/upgrade/rollback) is in progress"
 
 
@@ -77,6 +78,36 @@ def matches(seen: str | None, wanted: str) -> bool:
     return _HEX.fullmatch(wanted) is not None and digest.startswith(wanted)
 
 
+def helm_release_of(obj: Raw) -> tuple[str, str]:
+    """Where Helm keeps the records of a HelmRelease, and under which name."""
+    spec, meta = (dig(obj, key) for key in ("spec", "metadata"))
+    own, target = text(dig(meta, "name")), text(dig(spec, "targetNamespace"))
+    name = text(dig(spec, "releaseName")) or (f"{target}-{own}" if target else own)
+    return text(dig(spec, "storageNamespace")) or text(dig(meta, "namespace")), name
+
+
+def helm_records(secrets: Iterable[object]) -> tuple[EventLine, ...]:
+    """
+    Say which record of Helm is pending, since when, and which one was deployed last, from the records' labels.
+
+    Labels alone: what is in a record is never read. A record is never deleted either, since nobody here can tell
+    whether its writer lives.
+    """
+    found = []
+    for secret in secrets:
+        labels, at = dig(secret, "metadata", "labels"), text(dig(secret, "metadata", "creationTimestamp"))
+        version, status = text(dig(labels, "version")), text(dig(labels, "status"))
+        if version.isascii() and version.isdigit() and len(version) < 10:
+            found.append((int(version), status, at))
+    deployed = max((version for version, status, _ in found if status in ("deployed", "superseded")), default=None)
+    last = f"the last deployed one is {deployed}" if deployed is not None else "none was ever deployed"
+    return tuple(
+        EventLine(at, status, f"Helm's record {version} is pending since then; {last}")
+        for version, status, at in sorted(found)
+        if status.startswith("pending-")
+    )
+
+
 def _behind(wanted: str, applied: str | None, attempted: str | None, ready: Condition | None) -> Judgement:
     """Judge an object that has not applied the wanted revision."""
     where = f"it has applied {applied}" if applied else "it has applied nothing yet"
@@ -90,7 +121,7 @@ def _not_ready(ready: Condition) -> Judgement:
         return waiting(Cause.ROLLING, ready.words)
     if _PENDING in ready.message:
         # NB: the writer of a pending Helm record is gone; no retry gets past it (https://github.com/helm/helm/issues/4558).
-        return failed(Cause.CONDITION, f"a Helm release is stuck in a pending state: {ready.words}")
+        return failed(Cause.CONDITION, f"{STUCK}: {ready.words}")
     return failed(Cause.CONDITION, ready.words, grace_s=FAILING_GRACE_S, times=FAILING_TIMES)
 
 

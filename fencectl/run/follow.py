@@ -329,7 +329,7 @@ class _Following:
         judged = [(track, *self._last_word(track, took_s, is_over=is_over)) for track in self._tracks]
         results: list[Result] = [track.result(judgement, at_s) for track, judgement, at_s in judged]
         troubles = [judgement.pods for _, judgement, _ in judged]
-        results = self._evidence.gather(results, troubles)
+        results = self._evidence.gather(results, troubles, [track.raw for track in self._tracks])
         ordered = worst_first(results)
         return Followed(ordered, worst_verdict(ordered), stopped, took_s, self._notes())
 

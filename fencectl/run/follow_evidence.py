@@ -12,12 +12,14 @@ from typing import Any
 
 from fencectl.cluster.answer import Answer, read_refusal
 from fencectl.cluster.clock import Clock
+from fencectl.cluster.pages import METADATA_ONLY
 from fencectl.cluster.ports import Getter
 from fencectl.cluster.read import ReadFailedError, path_part
 from fencectl.cluster.structs import BadPageError, decode_object
 from fencectl.core.errors import NotReadableError
-from fencectl.core.refs import dig, text_or_none
+from fencectl.core.refs import Raw, dig, text_or_none
 from fencectl.core.rollout import Cause, EventLine, PodEvidence, PodTrouble, Result, RolloutVerdict
+from fencectl.core.rollout_flux import STUCK, helm_records, helm_release_of
 
 PODS_EACH, PODS_AT_ALL = 3, 8
 EVENTS, LOG_LINES = 3, 10
@@ -39,12 +41,14 @@ class Evidence:
     _left: int = PODS_AT_ALL
     _end_s: float = 0.0
 
-    def gather(self, results: Sequence[Result], troubles: Sequence[Sequence[PodTrouble]]) -> list[Result]:
-        """Give the results, in the same order, with what their pods left behind."""
+    def gather(
+        self, results: Sequence[Result], troubles: Sequence[Sequence[PodTrouble]], objects: Sequence[Raw | None]
+    ) -> list[Result]:
+        """Give the results, in the same order, with what their pods (or Helm) left behind."""
         self._end_s = self.clock.monotonic_s() + BUDGET_S
-        return [self._of(result, pods) for result, pods in zip(results, troubles, strict=True)]
+        return [self._of(*one) for one in zip(results, troubles, objects, strict=True)]
 
-    def _of(self, result: Result, troubles: Sequence[PodTrouble]) -> Result:
+    def _of(self, result: Result, troubles: Sequence[PodTrouble], raw: Raw | None) -> Result:
         if result.verdict not in _SPEAKS:
             return replace(result, pods=tuple(PodEvidence(one) for one in troubles))
         found: list[PodEvidence] = []
@@ -54,7 +58,9 @@ class Evidence:
             found.append(self._of_pod(one) if is_asked else PodEvidence(one))
         ref = result.target.ref
         events: tuple[EventLine, ...] = ()
-        if not found and ref.namespace is not None:
+        if raw is not None and result.reason.startswith(STUCK):
+            events = self._helm(raw)
+        elif not found and ref.namespace is not None:
             events, _ = self._events(ref.namespace, ref.uid)
         return replace(result, pods=tuple(found), events=events)
 
@@ -84,6 +90,19 @@ class Evidence:
         if previous:
             query["previous"] = "true"
         return self._get(("pods", one.namespace, one.pod, "log"), query, _ANY)
+
+    def _helm(self, raw: Raw) -> tuple[EventLine, ...]:
+        """What the labels of Helm's records say; nothing where they may not be listed."""
+        namespace, name = helm_release_of(raw)
+        query: dict[str, str | int] = {"labelSelector": f"owner=helm,name={name}", "limit": 100}
+        found = self._get(("secrets", namespace), query, METADATA_ONLY)
+        if not isinstance(found, Answer) or not found.ok:
+            return ()
+        try:
+            items = decode_object(found.body).get("items")
+        except BadPageError:
+            return ()
+        return helm_records(items if isinstance(items, list) else ())
 
     def _events(self, namespace: str, uid: str) -> tuple[tuple[EventLine, ...], str | None]:
         """The newest warnings about an object, and why there are none to be had."""

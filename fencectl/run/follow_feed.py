@@ -59,7 +59,22 @@ class Scope:
             (("fieldSelector", f"metadata.name={self.name}"),) if self.name else (),
             accept=METADATA_ONLY if self.metadata_only else JSON,
             namespace=self.namespace,
+            trim=trim_pod if self.kind.resource == "pods" else None,
         )
+
+
+_POD_METADATA = ("managedFields", "annotations", "finalizers")
+_POD_SPEC = ("nodeName", "affinity")
+
+
+def trim_pod(pod: dict[str, object]) -> None:
+    """Take off a pod what no verdict rests on: a namespace may have thousands, and all of them are kept."""
+    metadata, spec = pod.get("metadata"), pod.get("spec")
+    if isinstance(metadata, dict):
+        for key in _POD_METADATA:
+            metadata.pop(key, None)
+    if isinstance(spec, dict):
+        pod["spec"] = {key: spec[key] for key in _POD_SPEC if key in spec}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +211,7 @@ class Feeds:
 
     def _hand_on(self, scope: Scope, lines: Iterable[bytes]) -> bool:
         """Hand on each event; True where the server has forgotten the version."""
+        trim = scope.query.trim
         for line in lines:
             event = decode_object(line)
             raw, kind = event.get("object"), event.get("type")
@@ -208,6 +224,8 @@ class Feeds:
             name = text_or_none(dig(raw, "metadata", "name"))
             if not isinstance(raw, dict) or name is None:
                 raise BadPageError("no object in an event")
+            if trim is not None:
+                trim(raw)
             self.say(Changed(scope, name, None if kind == "DELETED" else raw, version))
         return False
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fencectl.core.rollout import Cause, RolloutVerdict as V
-from fencectl.core.rollout_flux import matches
+from fencectl.core.rollout_flux import helm_records, helm_release_of, matches
 from tests.core.rolling_out import Raw, condition, look, obj
 
 NEW, OLD = "main@sha1:4f2a91c07be3d855", "main@sha1:9be1c04477aa02d1"
@@ -94,6 +94,38 @@ def test_helm_release_stuck_on_a_pending_record_fails_at_once() -> None:
     found = look(raw)
     assert (found.verdict, found.grace_s) == (V.FAILED, 0.0)
     assert "stuck in a pending state" in found.reason
+
+
+def record(version: str, status: str, at: str = "2026-11-30T01:00:00Z") -> Raw:
+    return {
+        "metadata": {"labels": {"owner": "helm", "version": version, "status": status}, "creationTimestamp": at}
+    }
+
+
+def test_pending_record_is_named_with_the_last_deployed_one() -> None:
+    """case_09: by labels alone, which revision hangs since when, and which one to go back to."""
+    records = [
+        record("1", "superseded"),
+        record("2", "deployed"),
+        record("3", "pending-upgrade", "2026-11-30T01:47:00Z"),
+    ]
+    [line] = helm_records([*records, record("x", "pending-upgrade"), {}, None, 7])
+    assert (line.at, line.reason) == ("2026-11-30T01:47:00Z", "pending-upgrade")
+    assert line.message == "Helm's record 3 is pending since then; the last deployed one is 2"
+    [first] = helm_records([record("1", "pending-install")])
+    assert first.message.endswith("none was ever deployed")
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        ({}, ("shop", "web")),
+        ({"targetNamespace": "prod"}, ("shop", "prod-web")),
+        ({"targetNamespace": "prod", "releaseName": "app", "storageNamespace": "helm"}, ("helm", "app")),
+    ],
+)
+def test_records_are_looked_for_where_helm_controller_keeps_them(spec: Raw, where: tuple[str, str]) -> None:
+    assert helm_release_of(obj("HelmRelease", spec)) == where
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ PLURALS = {
     "Deployment": ("apps/v1", "deployments"), "StatefulSet": ("apps/v1", "statefulsets"),
     "DaemonSet": ("apps/v1", "daemonsets"), "Job": ("batch/v1", "jobs"), "Pod": ("v1", "pods"),
     "ReplicaSet": ("apps/v1", "replicasets"), "Secret": ("v1", "secrets"), "ConfigMap": ("v1", "configmaps"),
+    "HelmRelease": ("helm.toolkit.fluxcd.io/v2", "helmreleases"),
     "Kustomization": ("kustomize.toolkit.fluxcd.io/v1", "kustomizations"), "Event": ("v1", "events"),
 }  # fmt: skip
 TEMPLATE: Raw = {

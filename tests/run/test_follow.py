@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fencectl.cluster.pages import METADATA_ONLY
 from fencectl.core.rollout import Cause, RolloutVerdict as V
 from fencectl.sandbox import Fault
 from tests.core.rolling_out import condition, container
@@ -385,6 +386,36 @@ def test_flux_object_that_fails_again_and_again_fails(stage: Stage) -> None:
     result = stage.follow_one(apps)
     assert (result.verdict, result.reason) == (V.FAILED, "HealthCheckFailed: m")
     assert 25.0 <= result.noticed_s <= 27.5
+
+
+def test_helm_release_stuck_on_a_pending_record_names_it_without_reading_it(stage: Stage) -> None:
+    """case_09: not tried again as if it passed; the record stays, and none of its data is asked for."""
+    stage.make(
+        "HelmRelease",
+        "app",
+        {
+            "interval": "10m",
+            "chart": {"spec": {"chart": "app", "sourceRef": {"kind": "HelmRepository", "name": "x"}}},
+        },
+    )
+    for version, kind in ((1, "deployed"), (2, "pending-upgrade")):
+        labels = {"owner": "helm", "name": "app", "version": str(version), "status": kind}
+        stage.make("Secret", f"sh.helm.release.v1.app.v{version}", labels=labels, data={"release": "aHVudGVyMg=="})
+    message = "Helm upgrade failed: another operation (install/upgrade/rollback) is in progress"
+    one = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "UpgradeFailed",
+        "message": message,
+        "lastTransitionTime": AT,
+    }
+    stage.write("HelmRelease", "app", conditions=[one])
+    result = stage.follow_one(stage.target("HelmRelease", "app"))
+    assert (result.verdict, result.noticed_s <= 1.0) == (V.FAILED, True)
+    [line] = result.events
+    assert line.message == "Helm's record 2 is pending since then; the last deployed one is 1"
+    assert [accept for _, path, _, accept in stage.door.asked if "secrets" in path] == [METADATA_ONLY]
+    assert stage.cluster.request("GET", stage.path("Secret", "sh.helm.release.v1.app.v2")).status == 200
 
 
 def test_secret_is_followed_without_its_data_and_without_its_neighbours(stage: Stage) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -21,10 +22,11 @@ from fencectl.cluster.watching import StreamRefused
 from fencectl.core.refs import ObjectRef
 from fencectl.core.rollout import Cause, Followed, RolloutVerdict as V, Target
 from fencectl.run.follow import Follower
+from fencectl.run.follow_feed import trim_pod
 from tests.kube.looking import opened
 from tests.kube.scripted import wait_until
 from tests.run.following import Stage, stage_on
-from tests.support.clusters import Cluster, Raw, ensure_namespace
+from tests.support.clusters import Cluster, Raw, ensure_namespace, grant
 
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
 
@@ -163,9 +165,11 @@ def test_deletion_by_event_is_checked_by_reads_beside_the_watch(stage: Stage) ->
 # With threads, on both clusters
 
 
-def follow_really(cluster: Cluster, targets: list[Any], *, told: Any, timeout_s: float) -> Followed:
+def follow_really(
+    cluster: Cluster, targets: list[Target], *, told: Callable[[str], None], timeout_s: float, user: str = "admin"
+) -> Followed:
     before = set(threading.enumerate())
-    with opened(cluster) as transport:
+    with opened(cluster, user=user) as transport:
         found = Follower(transport, SystemClock(), told).follow(targets, timeout_s)
     wait_until(
         lambda: not [one for one in set(threading.enumerate()) - before if one.name.startswith("fencectl-follow")]
@@ -173,38 +177,96 @@ def follow_really(cluster: Cluster, targets: list[Any], *, told: Any, timeout_s:
     return found
 
 
-def test_changes_are_seen_by_a_watch_within_a_moment_and_nothing_is_polled(cluster: Cluster) -> None:
-    """Three custom resources of which nothing is said before they are followed; no thread is left at the end."""
-    namespace = ensure_namespace(cluster, cluster.unique("ns"))
-    base = f"/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/{namespace}/kustomizations"
-    spec = {"interval": "10m", "prune": True, "path": ".", "sourceRef": {"kind": "GitRepository", "name": "x"}}
-    body = {"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization"}
-    names = [f"app-{number}" for number in range(3)]
-    made = [cluster.create(base, body | {"metadata": {"name": name}, "spec": spec}) for name in names]
-    targets = [
-        Target(
-            ObjectRef(body["apiVersion"], "Kustomization", "kustomizations", namespace, one["metadata"]["name"], one["metadata"]["uid"]),
-            one["metadata"]["generation"],
-        )
-        for one in made
-    ]  # fmt: skip
-    ready = {"type": "Ready", "status": "True", "reason": "ReconciliationSucceeded", "message": "m", "observedGeneration": 1, "lastTransitionTime": "2026-11-30T02:00:00Z"}  # fmt: skip
-    waits = threading.Event()
+GROUP = "kustomize.toolkit.fluxcd.io"
 
-    def told(text: str) -> None:
-        if "has not said anything" in text:
-            waits.set()
 
-    def write() -> None:
-        waits.wait(20)
+@dataclass
+class Apps:
+    """Kustomizations in a namespace of their own, and how to make them ready."""
+
+    cluster: Cluster
+    namespace: str
+
+    @property
+    def base(self) -> str:
+        return f"/apis/{GROUP}/v1/namespaces/{self.namespace}/kustomizations"
+
+    def make(self, name: str) -> Target:
+        spec = {"interval": "10m", "prune": True, "path": ".", "sourceRef": {"kind": "GitRepository", "name": "x"}}
+        body = {"apiVersion": f"{GROUP}/v1", "kind": "Kustomization", "metadata": {"name": name}, "spec": spec}
+        meta = self.cluster.create(self.base, body)["metadata"]
+        ref = ObjectRef(f"{GROUP}/v1", "Kustomization", "kustomizations", self.namespace, name, meta["uid"])
+        return Target(ref, meta["generation"])
+
+    def ready(self, *names: str) -> None:
+        one = {"type": "Ready", "status": "True", "reason": "ReconciliationSucceeded", "message": "m"}
+        one |= {"observedGeneration": 1, "lastTransitionTime": "2026-11-30T02:00:00Z"}  # type: ignore[dict-item]
         for name in names:
-            patch = {"status": {"observedGeneration": 1, "conditions": [ready]}}
-            assert cluster.merge_patch(f"{base}/{name}/status", patch).status == 200
+            patch = {"status": {"observedGeneration": 1, "conditions": [one]}}
+            assert self.cluster.merge_patch(f"{self.base}/{name}/status", patch).status == 200
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    # NB: polls are 2 s apart, so that what is known in less than that was seen by the watch.
-    found = follow_really(cluster, targets, told=told, timeout_s=30)
-    writer.join()
+    def ready_once_told(self, *names: str) -> Callable[[str], None]:
+        """Give a listener that makes them ready, in a thread of its own, once something is told of one of them."""
+        threads: list[threading.Thread] = []
+
+        def told(text: str) -> None:
+            if not threads:
+                threads.append(threading.Thread(target=self.ready, args=names))
+                threads[0].start()
+
+        return told
+
+
+@pytest.fixture
+def apps(cluster: Cluster) -> Apps:
+    return Apps(cluster, ensure_namespace(cluster, cluster.unique("ns")))
+
+
+def test_changes_are_seen_by_a_watch_and_no_thread_is_left(apps: Apps) -> None:
+    """Three objects of which nothing is said before they are followed."""
+    names = [f"app-{number}" for number in range(3)]
+    targets = [apps.make(name) for name in names]
+    found = follow_really(apps.cluster, targets, told=apps.ready_once_told(*names), timeout_s=60)
     assert found.outcome is V.SUCCEEDED
     assert len(found.results) == 3
+
+
+def test_right_to_one_object_is_enough_to_follow_it(apps: Apps) -> None:
+    """By its name alone: neither its neighbours nor pods, nodes or events are asked for."""
+    target = apps.make("mine")
+    apps.make("theirs")
+    rule = {
+        "apiGroups": [GROUP],
+        "resources": ["kustomizations"],
+        "verbs": ["list", "watch"],
+        "resourceNames": ["mine"],
+    }
+    grant(apps.cluster, "user-11", rule, namespace=apps.namespace)
+    found = follow_really(apps.cluster, [target], told=apps.ready_once_told("mine"), timeout_s=60, user="user-11")
+    assert (found.outcome, found.notes) == (V.SUCCEEDED, ())
+
+
+def test_missing_right_to_list_is_unknown_at_once(apps: Apps) -> None:
+    """Never a success, whatever the object would say; who lacks what is said."""
+    target = apps.make("mine")
+    apps.ready("mine")
+    found = follow_really(apps.cluster, [target], told=lambda _: None, timeout_s=60, user="user-12")
+    [result] = found.results
+    assert (found.outcome, result.cause) == (V.UNKNOWN, Cause.UNREADABLE)
+    assert f"may not `list` kustomizations.{GROUP} (namespace {apps.namespace})" in result.reason
+
+
+@pytest.mark.parametrize(
+    "pod", [{}, {"metadata": 3, "spec": "x"}, {"metadata": {"name": "p"}, "spec": {"containers": [1]}}]
+)
+def test_trimmed_pod_keeps_what_verdicts_rest_on(pod: Raw) -> None:
+    """Thousands of them are kept; whatever is in one, trimming it is no error."""
+    whole = {**pod, "status": {"phase": "Running"}}
+    if isinstance(pod.get("spec"), dict):
+        whole["spec"] = {**pod["spec"], "nodeName": "n1", "affinity": {"a": 1}}
+        whole["metadata"] = {**pod["metadata"], "uid": "u", "labels": {"a": "b"}, "managedFields": [1]}
+    trim_pod(whole)
+    assert whole["status"] == {"phase": "Running"}
+    if isinstance(pod.get("spec"), dict):
+        assert whole["spec"] == {"nodeName": "n1", "affinity": {"a": 1}}
+        assert whole["metadata"] == {"name": "p", "uid": "u", "labels": {"a": "b"}}
