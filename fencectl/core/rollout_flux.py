@@ -33,6 +33,8 @@ from fencectl.core.rollout_reading import (
 GROUPS = ".toolkit.fluxcd.io"
 FAILING_GRACE_S = 60.0
 FAILING_TIMES = 3
+TAKEN_OVER_GRACE_S = 60.0
+"""A source may pass through revisions on the way to the wanted one."""
 # What waiting for something else looks like; all other reasons of a Ready that is False are failures.
 _WAITS = frozenset({"DependencyNotReady", "Progressing", "ProgressingWithRetry", "ReconciliationInProgress"})
 _HEX = re.compile(r"[0-9a-f]{7,64}")
@@ -42,8 +44,8 @@ STUCK = "a Helm release is stuck in a pending state"
 _PENDING = "another operation (install/upgrade/rollback) is in progress"
 
 
-def judge_flux(target: Target, obj: Raw) -> Judgement:
-    """Judge one look at a Flux object."""
+def judge_flux(target: Target, obj: Raw, ours: Raw | None) -> Judgement:
+    """Judge one look at a Flux object. `ours`: as it was when it was deployed, with the revision before."""
     if flag(section(obj, "spec"), "suspend", "spec"):
         return unknown(Cause.SUSPENDED, "it is suspended: Flux applies nothing, and its status is old")
     generation = generation_of(obj)
@@ -56,6 +58,10 @@ def judge_flux(target: Target, obj: Raw) -> Judgement:
     if stalled is not None and stalled.status == "True" and _speaks_of(stalled, observed, wanted):
         return failed(Cause.CONDITION, f"Stalled: {_why(stalled, ready)}")
     if target.revision is not None and not matches(applied, target.revision):
+        before = _revisions(target.ref.kind, ours)[0] if ours is not None else None
+        if ours is not None and applied is not None and applied != before:
+            reason = f"taken over: it has applied {applied}, neither {target.revision} nor what was there before"
+            return unknown(Cause.TAKEN_OVER, reason, grace_s=TAKEN_OVER_GRACE_S, about=applied)
         return _behind(target.revision, applied, attempted, ready)
     if ready is None:
         return waiting(Cause.NOT_SEEN, "its controller has not said anything about it yet")

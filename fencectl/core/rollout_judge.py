@@ -71,7 +71,7 @@ def judge(target: Target, obj: object, around: Around, *, ours: Raw | None = Non
     """
     try:
         raw = _object(obj)
-        return _not_ours(target, raw, ours) or _by_kind(target, raw, around)
+        return _not_ours(target, raw, ours) or _by_kind(target, raw, around, ours)
     except MalformedError as bad:
         reason = f"`{bad.what}` has a value that cannot be read"
         return unknown(Cause.MALFORMED, reason, grace_s=MALFORMED_GRACE_S)
@@ -101,7 +101,7 @@ def _not_ours(target: Target, obj: Raw, ours: Raw | None) -> Judgement | None:
     return None
 
 
-def _by_kind(target: Target, obj: Raw, around: Around) -> Judgement:
+def _by_kind(target: Target, obj: Raw, around: Around, ours: Raw | None) -> Judgement:
     kind = (target.ref.group, target.ref.kind)
     if kind in _WITH_PODS:
         return _WITH_PODS[kind](target, obj, around)
@@ -110,7 +110,7 @@ def _by_kind(target: Target, obj: Raw, around: Around) -> Judgement:
     if not has_status(target):
         return done("there")
     if target.ref.group.endswith(FLUX_GROUPS):
-        return judge_flux(target, obj)
+        return judge_flux(target, obj, ours)
     return judge_any(target, obj)
 
 

@@ -73,6 +73,18 @@ def test_failure_that_is_tried_again_counts_when_it_stays_or_comes_back() -> Non
     assert (found.grace_s, found.times, found.reason) == (60.0, 3, "BuildFailed: no such file")
 
 
+def test_third_revision_is_somebody_elses_unless_the_wanted_one_comes_soon() -> None:
+    """Neither what was there before nor what was asked for: said, and not ours to judge."""
+    third = "main@sha1:77777777deadbeef"
+    found = look(
+        kustomization(lastAppliedRevision=third), ours=kustomization(lastAppliedRevision=OLD), revision=NEW
+    )
+    assert (found.verdict, found.cause, found.grace_s) == (V.UNKNOWN, Cause.TAKEN_OVER, 60.0)
+    assert found.reason == f"taken over: it has applied {third}, neither {NEW} nor what was there before"
+    for ours, applied in ((kustomization(lastAppliedRevision=OLD), OLD), (None, third), (kustomization(), None)):
+        assert look(kustomization(lastAppliedRevision=applied), ours=ours, revision=NEW).verdict is V.WAITING
+
+
 def test_stalled_object_quotes_what_ready_says_as_well() -> None:
     """case_59: that there is nothing to go back to stands in Stalled alone, what failed in Ready."""
     raw = obj(

@@ -229,6 +229,13 @@ def test_changes_are_seen_by_a_watch_and_no_thread_is_left(apps: Apps) -> None:
     found = follow_really(apps.cluster, targets, told=apps.ready_once_told(*names), timeout_s=60)
     assert found.outcome is V.SUCCEEDED
     assert len(found.results) == 3
+    if apps.cluster.name == "sandbox":
+        asked = [
+            one.verb
+            for one in apps.cluster.sandbox.requests.where(path=apps.base)
+            if one.verb in ("list", "watch")
+        ]
+        assert asked == ["list", "watch"]  # a poll would have come two seconds later
 
 
 def test_right_to_one_object_is_enough_to_follow_it(apps: Apps) -> None:
