@@ -13,6 +13,7 @@ import msgspec
 from fencectl.core.history import Past, Span
 from fencectl.core.times import age_text, clock_text, second_time
 from fencectl.report.escape import code_span, cut, fence_for, inline, visible
+from fencectl.report.machine import time_data
 from fencectl.report.style import PLAIN, WIDTH, Style, cells, pad, wrap
 
 _STARTED = 13
@@ -240,15 +241,15 @@ def as_data(past: Past) -> dict[str, Any]:
             "revision": holder.revision,
         },
         "command": past.command,
-        "startedAt": _time(past.began_at),
-        "endedAt": _time(past.ended_at),
-        "firstFailure": None if past.failure is None else {"at": _time(past.failed_at), "what": past.failure},
+        "startedAt": time_data(past.began_at),
+        "endedAt": time_data(past.ended_at),
+        "firstFailure": None if past.failure is None else {"at": time_data(past.failed_at), "what": past.failure},
         "timeline": [
             {
                 "step": span.step,
                 "what": span.what,
-                "from": _time(span.began_at),
-                "to": _time(span.ended_at),
+                "from": time_data(span.began_at),
+                "to": time_data(span.ended_at),
                 "how": span.how,
             }
             for span in past.spans
@@ -268,7 +269,3 @@ def document(source: Source, kind: str, **more: Any) -> dict[str, Any]:
         "observedAt": second_time(source.observed_at),
         **more,
     }
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else second_time(at)

@@ -90,10 +90,10 @@ def _fence(report: FenceReport, entry: FenceEntry, block: HolderBlock | None, sh
     judgement = entry.judgement or (block.judgement if block is not None else None)
     return {
         "kind": entry.kind.value,
-        "object": _object(entry.object),
+        "object": ref_data(entry.object),
         "ours": entry.ours,
         "holder": _holder(entry, block),
-        "since": _time(entry.since),
+        "since": time_data(entry.since),
         "age_s": None if entry.age_s is None else round(entry.age_s, 3),
         "evidence": [] if judgement is None else _evidence(judgement),
         "verdict": "unknown" if judgement is None else judgement.verdict.value,
@@ -153,7 +153,7 @@ def _release(report: FenceReport, entry: FenceEntry, shell: Shell) -> dict[str, 
     return {
         "context": report.print_context,
         "server": report.server,
-        "object": _object(patch.target),
+        "object": ref_data(patch.target),
         "fence": entry.object.display,
         "title": entry.release.title,
         "role": entry.release.role,
@@ -167,7 +167,8 @@ def _release(report: FenceReport, entry: FenceEntry, shell: Shell) -> dict[str, 
     }
 
 
-def _object(ref: ObjectRef) -> dict[str, Any]:
+def ref_data(ref: ObjectRef) -> dict[str, Any]:
+    """An object's reference."""
     return {
         "apiVersion": ref.api_version,
         "kind": ref.kind,
@@ -177,7 +178,8 @@ def _object(ref: ObjectRef) -> dict[str, Any]:
     }
 
 
-def _time(at: datetime | None) -> str | None:
+def time_data(at: datetime | None) -> str | None:
+    """A time to the second; None where nobody knows it."""
     return None if at is None else second_time(at)
 
 

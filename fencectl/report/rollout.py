@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from fencectl.core.refs import ObjectRef
 from fencectl.core.rollout import (
     WORST_FIRST,
     Cause,
@@ -25,6 +24,7 @@ from fencectl.core.rollout import (
 )
 from fencectl.core.times import age_text, clock_text, parse_time
 from fencectl.report.escape import cut, log_safe, visible
+from fencectl.report.machine import ref_data
 from fencectl.report.style import PLAIN, Style, wrap
 from fencectl.report.words import count
 
@@ -167,7 +167,7 @@ def _shown(text: str) -> str:
 
 def _result_object(one: Result) -> dict[str, Any]:
     return {
-        "object": _ref_object(one.target.ref),
+        "object": ref_data(one.target.ref),
         "generation": one.target.generation,
         "revision": one.target.revision,
         "verdict": one.verdict.value,
@@ -177,16 +177,6 @@ def _result_object(one: Result) -> dict[str, Any]:
         "nodes": [{"node": node.node, "state": node.state.value, "why": node.why} for node in one.nodes],
         "pods": [_pod_object(pod) for pod in one.pods],
         "events": [_event_object(event) for event in one.events],
-    }
-
-
-def _ref_object(ref: ObjectRef) -> dict[str, Any]:
-    return {
-        "apiVersion": ref.api_version,
-        "kind": ref.kind,
-        "namespace": ref.namespace,
-        "name": ref.name,
-        "uid": ref.uid,
     }
 
 
