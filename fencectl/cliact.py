@@ -52,6 +52,10 @@ def deploy(
     allow_partial_prune: Annotated[
         bool, typer.Option("--allow-partial-prune", help="Prune on a partial view too")
     ] = False,
+    flux: Annotated[str | None, typer.Option("--flux", metavar="FENCE", help="Let Flux take a revision")] = None,
+    revision: Annotated[
+        str | None, typer.Option("--revision", metavar="REVISION", help="The one to follow")
+    ] = None,
     suspend: Annotated[
         list[str] | None, typer.Option("--suspend", metavar="FENCE", help="kind/NAMESPACE/NAME to suspend")
     ] = None,
@@ -118,6 +122,8 @@ def deploy(
         prune=prune,
         applyset=not_empty("--applyset", applyset),
         allow_partial_prune=allow_partial_prune,
+        flux=not_empty("--flux", flux),
+        revision=not_empty("--revision", revision),
     )
     one_context("deploy", options.common.contexts)
     from fencectl.commands import deploy as command_module

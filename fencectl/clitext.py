@@ -78,9 +78,9 @@ Common: --context NAME (repeatable), -o text|json, --config, --kubeconfig,
 Every flag is also read from the environment: FENCECTL_DOCTOR_RBAC=report
 """,
     "deploy": """\
-Usage: {prog} deploy [OPTIONS] -f PATH... | -k DIR | -- COMMAND...
-  Apply manifests, or run a command, inside fences: lease, Flux suspended,
-  nodes cordoned.
+Usage: {prog} deploy [OPTIONS] -f PATH | -k DIR | --flux | -- COMMAND
+  Apply manifests, let Flux take a revision, or run a command, inside fences:
+  lease, Flux suspended, nodes cordoned.
   {prog} deploy -f app/ --dry-run           what would change
   {prog} deploy -- make deploy              a command
   {prog} deploy --node worker-2 -- ./up.sh  and a node
@@ -93,6 +93,8 @@ Usage: {prog} deploy [OPTIONS] -f PATH... | -k DIR | -- COMMAND...
   --prune                   Delete what was applied and is no longer rendered
   --applyset NAME           What is pruned together [default: LEASE-applyset]
   --allow-partial-prune     Prune also where much is gone, or not all was seen
+  --flux FENCE              kind/NAMESPACE/NAME, resumed in step 8 and followed
+  --revision REVISION       main@sha1:9be1c04, a tag, a version [default: any]
   --suspend FENCE           kind/NAMESPACE/NAME; what applies it is added
   --node NAME               A node to fence (repeatable)
   --node-selector LABELS    Nodes to fence, by label

@@ -26,7 +26,7 @@ from fencectl.commands.options import Output
 from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.reading import Look, Subject, subjects
 from fencectl.commands.signals import Signals, parent_shell
-from fencectl.core.deploy import DeployPlan, only_live, refuse_others, why_not
+from fencectl.core.deploy import DeployPlan, only_live, plan_flux, refuse_others, why_not
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, UsageError
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of, read_around
@@ -83,7 +83,7 @@ def _check(options: DeployOptions, target: TargetSettings) -> None:
     if target.profile.name is not ProfileName.FENCECTL:
         raise UsageError(f"deploy is for the profile fencectl, not {target.profile.name}", hint=NOTHING)
     check_form(options)
-    for text in options.suspend:
+    for text in (*options.suspend, *([options.flux] if options.flux is not None else [])):
         _suspend_name(text)
     if options.lease:
         _lease_name(options.lease)
@@ -280,13 +280,20 @@ class _Verb:
         options, settings = self._options, self._target.settings
         names = [_suspend_name(text) for text in options.suspend]
         names = names or [(one.kind, one.namespace, one.name) for one in settings.suspend or ()]
+        flux_name = _suspend_name(options.flux) if options.flux is not None else None
+        names += [flux_name] if flux_name is not None else []
         kinds = self._flux_kinds() if names else ()
         suspensions = find_suspensions(self._door, names, kinds, own, around=self._around)
         node_command = shlex.split(options.node_command) if options.node_command else settings.nodes.command or ()
         is_rolled = bool(node_command)
         nodes = find_nodes(self._door, self._node_names(), own, around=self._around, is_rolled=is_rolled)
+        flux = None
+        if flux_name is not None:
+            flux = plan_flux(flux_name, suspensions.objects, suspensions.chains, options.revision)
+            flux = replace(flux, follow_timeout_s=settings.follow.timeout_s)
         return DeployPlan(
             lease=self._lease,
+            flux=flux,
             command=options.command,
             suspend=suspensions.objects,
             added=suspensions.added,

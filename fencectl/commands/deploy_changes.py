@@ -8,8 +8,10 @@ from typing import Any
 from fencectl.core.apply_plan import Change, What
 from fencectl.core.diffing import FieldChange
 from fencectl.report.escape import cut, visible
+from fencectl.report.rollout import followed_object
 from fencectl.report.words import count
 from fencectl.run.applying import conflict_text
+from fencectl.run.handing_over import Handed
 
 _SIGNS = {
     What.CREATE: "+",
@@ -109,4 +111,21 @@ def as_data(changes: Sequence[Change], withheld: str | None) -> dict[str, Any]:
             }
             for change in changes
         ],
+    }
+
+
+def objects_data(handed: Handed | None) -> dict[str, object]:
+    """What the result of a deploy says more, where it applied manifests or followed Flux."""
+    if handed is None:
+        return {}
+    pruned = handed.pruned
+    return {
+        "objects": {
+            "planned": handed.planned,
+            "applied": len(handed.tally.made),
+            "changed": handed.tally.changed,
+            "pruned": [ref.display for ref in pruned.gone] if pruned else [],
+            "pruneWithheld": pruned.withheld if pruned else None,
+        },
+        "followed": followed_object(handed.followed) if handed.followed is not None else None,
     }

@@ -43,16 +43,24 @@ def is_given(options: DeployOptions) -> bool:
 
 
 def check_form(options: DeployOptions) -> None:
-    """Manifests or a command: exactly one of the two."""
-    if options.command and is_given(options):
+    """Manifests, a revision for Flux, or a command: exactly one of them."""
+    forms = [
+        *(["manifests"] if is_given(options) else []),
+        *(["`--flux`"] if options.flux is not None else []),
+        *([f"the command `{options.command[0]}`"] if options.command else []),
+    ]
+    if len(forms) > 1:
         raise UsageError(
-            f"deploy takes manifests or a command, and got both: `{options.command[0]}`",
+            f"deploy takes manifests, `--flux` or a command, and got {' and '.join(forms)}",
             hint=f"each file has its own `-f`, a folder takes all of its files. {NOTHING}",
         )
-    if not options.command and not is_given(options):
+    if not forms:
         raise UsageError(
-            "deploy needs manifests or a command", hint=f"fencectl deploy -f PATH, or -- COMMAND…. {NOTHING}"
+            "deploy needs manifests, `--flux` or a command",
+            hint=f"fencectl deploy -f PATH, or -- COMMAND…. {NOTHING}",
         )
+    if options.revision is not None and options.flux is None:
+        raise UsageError("`--revision` goes with `--flux`", hint=f"leave it out. {NOTHING}")
     for flag, given in (
         ("--prune", options.prune),
         ("--diff", options.diff),
@@ -61,9 +69,7 @@ def check_form(options: DeployOptions) -> None:
         ("--applyset", options.applyset),
     ):
         if given and not is_given(options):
-            raise UsageError(
-                f"`{flag}` is about manifests, and a command has none", hint=f"leave it out. {NOTHING}"
-            )
+            raise UsageError(f"`{flag}` is about manifests, and there are none", hint=f"leave it out. {NOTHING}")
     if options.allow_partial_prune and not options.prune:
         raise UsageError("`--allow-partial-prune` goes with `--prune`", hint=f"leave it out. {NOTHING}")
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fencectl.cluster.clock import Clock
-from fencectl.commands.deploy_changes import as_data, summary, table
+from fencectl.commands.deploy_changes import as_data, objects_data, summary, table
 from fencectl.commands.deploy_live import STEPS, Live, drawing_on
 from fencectl.commands.deploy_streams import open_closed_streams, to_stderr, write_what_can
 from fencectl.commands.options import Color, Output
@@ -29,7 +29,7 @@ from fencectl.core.verbs import VERBS
 from fencectl.evidence.redact import redact_command
 from fencectl.report.commands import NotPrintableError, Where, as_kubectl
 from fencectl.report.escape import cut, fence_for, inline, visible, workflow_data, workflow_property
-from fencectl.report.rollout import followed_object, result_lines, sum_sentence
+from fencectl.report.rollout import result_lines, sum_sentence
 from fencectl.report.style import WIDTH, wrap
 from fencectl.report.text import overview
 from fencectl.report.words import count, quoted
@@ -128,6 +128,9 @@ class Show:
         lines += [f"   6  fence {visible(ref.display)}" for ref in plan.nodes]
         if plan.apply is not None:
             lines.append(f"   8  apply and follow {summary(plan.apply.changes)}")
+        elif plan.flux is not None:
+            chain = " and ".join(visible(ref.display) for ref, _ in reversed(plan.flux.chain))
+            lines.append(f"   8  resume {chain}, and follow {shown(plan.flux.revision or 'the revision')}")
         else:
             lines.append(f"   8  run {shown(redact_command(plan.command, os.environ))}")
         lines.append("  10  release all of it in reverse order")
@@ -330,7 +333,7 @@ class Show:
     def _as_data(self, plan: DeployPlan, result: Result) -> dict[str, object]:
         unwound = result.unwound
         return {
-            **self._objects(result),
+            **objects_data(result.handed),
             "type": "result",
             "apiVersion": "fencectl.dev/v1",
             "kind": "DeployResult",
@@ -346,24 +349,6 @@ class Show:
             "waiting": [fence.seen.ref.display for fence in unwound.waiting] if unwound else [],
             "unresolved": result.unresolved,
         } | ({} if result.within is None else {"within": result.within})
-
-    @staticmethod
-    def _objects(result: Result) -> dict[str, object]:
-        """What a deploy of manifests says more."""
-        handed = result.handed
-        if handed is None:
-            return {}
-        pruned = handed.pruned
-        return {
-            "objects": {
-                "planned": handed.planned,
-                "applied": len(handed.tally.made),
-                "changed": handed.tally.changed,
-                "pruned": [ref.display for ref in pruned.gone] if pruned else [],
-                "pruneWithheld": pruned.withheld if pruned else None,
-            },
-            "followed": followed_object(handed.followed) if handed.followed is not None else None,
-        }
 
     def _github(self, code: ExitCode, lines: Sequence[str]) -> None:
         """In GitHub Actions: an output, a summary, and an annotation where it failed."""

@@ -63,7 +63,7 @@ class HoldOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
     """
-    `fencectl deploy -- COMMAND…`, or `-f PATH…`, `-k DIR`.
+    `fencectl deploy -- COMMAND…`, or `-f PATH…`, `-k DIR`, or `--flux KIND/NS/NAME`.
 
     `files`: paths, `-` for stdin; `kustomization`: a folder; `namespace`: for objects that name none; `diff`: show
     the fields that change. `lease`: `NS/NAME`; `suspend`: `kind/NS/NAME`; None or empty: from the config. Times in
@@ -93,6 +93,8 @@ class DeployOptions:
     prune: bool = False
     applyset: str | None = None
     allow_partial_prune: bool = False
+    flux: str | None = None
+    revision: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,13 @@ person is needed. The worst of several decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from fencectl.core.apply_plan import ApplyPlan
-from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, worst
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, UsageError, worst
 from fencectl.core.evidence import Strength, Verdict
 from fencectl.core.observation import Observation
 from fencectl.core.profiles import Profile
@@ -23,13 +23,59 @@ from fencectl.core.report import FenceReport, HolderBlock
 
 
 @dataclass(frozen=True, slots=True)
+class FluxPlan:
+    """
+    Let Flux take a revision.
+
+    `ref`: the object that does; `chain`: it and its ancestors with their ranks, outermost first. `revision`: None
+    where any will do. `follow_timeout_s`: follow no longer than this.
+    """
+
+    ref: ObjectRef
+    chain: tuple[tuple[ObjectRef, int], ...]
+    revision: str | None = None
+    follow_timeout_s: float | None = None
+
+
+def plan_flux(
+    name: tuple[str, str, str],
+    objects: Sequence[tuple[ObjectRef, int]],
+    chains: Mapping[ObjectRef, Sequence[ObjectRef]],
+    revision: str | None,
+) -> FluxPlan:
+    """
+    Plan to resume an object (kind, namespace, name) of those that are to be suspended.
+
+    Raises UsageError where another of them stands under one of its ancestors: to resume that one would bring its
+    new revision to what is fenced there.
+    """
+    kind, namespace, called = name
+    wanted = (kind.lower(), namespace, called)
+    found = [ref for ref, _ in objects if (ref.kind.lower(), ref.namespace, ref.name) == wanted]
+    if not found:
+        raise UsageError(
+            f"{'/'.join(wanted)} is fenced by the run around this one already", hint="nothing was changed"
+        )
+    (ref,) = found
+    chain = {ref, *chains[ref]}
+    for other, above in chains.items():
+        shared = [one for one in above if one in chain]
+        if other not in chain and shared:
+            raise UsageError(
+                f"`--flux` would resume {shared[0].display}, and {other.display} under it is to stay suspended",
+                hint="leave that one out of what is suspended. Nothing was changed",
+            )
+    return FluxPlan(ref, tuple((one, rank) for one, rank in objects if one in chain), revision)
+
+
+@dataclass(frozen=True, slots=True)
 class DeployPlan:
     """
     One deploy on one target.
 
     `suspend`: objects with their ranks, outermost ancestor first. `nodes`: nodes to fence. `command`: the payload,
-    or `apply`: the objects that are it. `covered`: what a run around this one has fenced already. Times in
-    seconds; `drain_timeout_s` None: from the objects.
+    or `apply`: the objects that are it, or `flux`. `covered`: what a run around this one has fenced already. Times
+    in seconds; `drain_timeout_s` None: from the objects.
     """
 
     lease: tuple[str, str]
@@ -45,10 +91,19 @@ class DeployPlan:
     added: tuple[ObjectRef, ...] = field(default=())
     covered: tuple[ObjectRef, ...] = ()
     apply: ApplyPlan | None = None
+    flux: FluxPlan | None = None
+
+    @property
+    def form(self) -> str | None:
+        """What step 8 is: `command`, `apply` or `flux`; None: there is none."""
+        return "apply" if self.apply is not None else "flux" if self.flux else "command" if self.command else None
 
     @property
     def payload(self) -> tuple[str, ...]:
-        """The payload as it was asked for: the command, or where the manifests come from."""
+        """The payload as it was asked for: the command, where manifests come from, or what takes a revision."""
+        if self.flux is not None:
+            revision = () if self.flux.revision is None else ("--revision", self.flux.revision)
+            return ("--flux", self.flux.ref.display, *revision)
         return self.command or (self.apply.arguments if self.apply is not None else ())
 
 

@@ -32,6 +32,7 @@ class Handed:
     What came of step 8.
 
     `codes`: reasons for an exit code, empty for a success. `cause`, `reason`: the first thing that went wrong.
+    `text`: what was done, where it is no matter of counting.
     """
 
     planned: int
@@ -42,6 +43,7 @@ class Handed:
     cause: str | None = None
     reason: str | None = None
     hint: str | None = None
+    text: str | None = None
 
     def note(self, code: ExitCode, cause: str, *, reason: str | None = None, hint: str | None = None) -> None:
         """One more reason; the first one's words stay."""
@@ -49,9 +51,24 @@ class Handed:
         if self.cause is None:
             self.cause, self.reason, self.hint = cause, reason, hint
 
+    def judge(self, followed: Followed) -> None:
+        """Take in what came of a follow; whatever has not succeeded is a reason."""
+        self.followed = followed
+        bad = [one for one in followed.results if one.verdict is not RolloutVerdict.SUCCEEDED]
+        if not bad and followed.outcome is RolloutVerdict.SUCCEEDED:
+            return
+        code = {
+            RolloutVerdict.UNKNOWN: ExitCode.OUTCOME_UNKNOWN,
+            RolloutVerdict.SUCCEEDED: ExitCode.OUTCOME_UNKNOWN,
+        }.get(followed.outcome, ExitCode.FAILED_NEW_STATE_LIVE)
+        first = f"{bad[0].target.ref.display} {bad[0].verdict.value}: {bad[0].reason}" if bad else None
+        self.note(code, _sum(followed), reason=first or followed.stopped)
+
     @property
     def counts(self) -> str:
         """How far it came, in one clause."""
+        if self.text is not None:
+            return self.text
         done, changed = len(self.tally.made), self.tally.changed
         gone = f", {len(self.pruned.gone)} pruned" if self.pruned is not None and self.pruned.gone else ""
         return f"{done} of {self.planned} objects applied, {changed} changed{gone}"
@@ -121,17 +138,8 @@ class HandingOver:
         left_s = max(1.0, end_s - self._clock.monotonic_s())
         if plan.follow_timeout_s is not None:
             left_s = min(left_s, plan.follow_timeout_s)
-        followed = handed.followed = self._follower.follow(targets, left_s)
+        handed.judge(self._follower.follow(targets, left_s))
         self._stop_if_asked()
-        bad = [one for one in followed.results if one.verdict is not RolloutVerdict.SUCCEEDED]
-        if not bad and followed.outcome is RolloutVerdict.SUCCEEDED:
-            return
-        code = {
-            RolloutVerdict.UNKNOWN: ExitCode.OUTCOME_UNKNOWN,
-            RolloutVerdict.SUCCEEDED: ExitCode.OUTCOME_UNKNOWN,
-        }.get(followed.outcome, ExitCode.FAILED_NEW_STATE_LIVE)
-        first = f"{bad[0].target.ref.display} {bad[0].verdict.value}: {bad[0].reason}" if bad else None
-        handed.note(code, _sum(followed), reason=first or followed.stopped)
 
     def _prune(self, plan: ApplyPlan, applier: Applier, handed: Handed, *, end_s: float) -> None:
         applyset = plan.applyset

@@ -39,12 +39,14 @@ class Suspensions:
     """
     Objects with their ranks, outermost first, and which of them were added as ancestors.
 
-    `covered`: those that are needed and that a run around this one has suspended already.
+    `covered`: those that are needed and that a run around this one has suspended already. `chains`: by each
+    object its ancestors, nearest first.
     """
 
     objects: tuple[tuple[ObjectRef, int], ...]
     added: tuple[ObjectRef, ...]
     covered: tuple[ObjectRef, ...] = ()
+    chains: Mapping[ObjectRef, Sequence[ObjectRef]] = field(default_factory=dict)
 
 
 def find_suspensions(
@@ -74,7 +76,7 @@ def find_suspensions(
         finder.climb(seen)
     chains, covered = finder.chains, finder.covered
     objects = ordered([(ref, 1 + len(above)) for ref, above in chains.items() if ref not in covered])
-    return Suspensions(objects, tuple(ref for ref, _ in objects if ref not in named), tuple(covered))
+    return Suspensions(objects, tuple(ref for ref, _ in objects if ref not in named), tuple(covered), chains)
 
 
 @dataclass(slots=True)

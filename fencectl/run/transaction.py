@@ -9,7 +9,7 @@ The fenced transaction, in steps that are numbered alike in code, log, record an
 5. (The state that is to be restored is captured.)
 6. The nodes are fenced, and rolled where a node command is given.
 7. (The canary.)
-8. The payload: a command runs, or manifests are applied and followed.
+8. The payload: a command runs, manifests are applied and followed, or Flux takes a revision.
 9. (The rollback.)
 10. Everything is released in reverse order, the outcome is written, the lease is freed last of all.
 
@@ -18,6 +18,7 @@ Whatever happens in between, step 10 follows; what it cannot release is named, a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fencectl.core.deploy import DeployPlan, HeldError
@@ -26,12 +27,13 @@ from fencectl.core.identity import parse_holder
 from fencectl.core.journal import Journal, LeaseRef
 from fencectl.core.lease import LeaseTerms, free_own_lease
 from fencectl.core.nesting import Around, handed_on
-from fencectl.core.refs import Seen, dig
+from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.core.report import FenceKind
 from fencectl.evidence.redact import redact_command
 from fencectl.run.commanding import run_command
 from fencectl.run.deploy_record import DeployRecord
 from fencectl.run.fencing import Fence, Fencer, Ledger, changed_fence
+from fencectl.run.flux_revision import Hands, take_revision
 from fencectl.run.handing_over import code_of, hand_over
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
 from fencectl.run.leasing import Freed, LeaseAt, free_lease, take_lease
@@ -157,10 +159,11 @@ class Deploy:
 
     # (4)
 
-    def _suspend(self) -> None:
-        if not self._plan.suspend:
+    def _suspend(self, chain: Sequence[tuple[ObjectRef, int]] | None = None, step: int = 4) -> None:
+        chain = self._plan.suspend if chain is None else chain
+        if not chain:
             return
-        self._begin(4)
+        self._begin(step)
         suspender = Suspender(
             self._stage.door,
             self._stage.clock,
@@ -168,10 +171,9 @@ class Deploy:
             self._held(),
             journal_for=self._journal,
             must_stop=self._must_stop,
-            tell=lambda text: self._stage.tell(4, text),
+            tell=lambda text: self._stage.tell(step, text),
         )
-        targets = [ToSuspend(ref, rank) for ref, rank in self._plan.suspend]
-        suspender.suspend_all(targets, drain_timeout_s=self._plan.drain_timeout_s)
+        suspender.suspend_all([ToSuspend(*one) for one in chain], drain_timeout_s=self._plan.drain_timeout_s)
 
     # (6)
 
@@ -200,19 +202,21 @@ class Deploy:
     # (8)
 
     def _run_payload(self) -> None:
-        if not self._plan.command and self._plan.apply is None:
+        form = self._plan.form
+        if form is None:
             return
         self._begin(8)
         self._stop_if_asked()
         self._write_record("deploying")
-        # NB: the record may have taken a while.
-        self._stop_if_asked()
+        self._stop_if_asked()  # NB: the record may have taken a while.
         self._held().must_hold(0.0)
-        form = "command" if self._plan.command else "apply"
         self._timeline.begin(8, form)
         if self._plan.apply is not None:
             steps = self._stop_if_asked, self._must_stop
             hand_over(self._stage, self._result, self._held(), self._plan.apply, *steps, self._plan.timeout_s)
+        elif self._plan.flux is not None:
+            lent = Hands(self._ledger, self._suspend, self._may_release, self._stop_if_asked, self._must_stop)
+            take_revision(self._stage, self._result, self._plan.flux, lent, self._plan.timeout_s)
         else:
             hands = self._child_environ(), self._overseer(), self._must_stop
             run_command(self._stage, self._result, self._plan, *hands)
@@ -386,12 +390,8 @@ class Deploy:
         )
 
     def _stop_if_asked(self) -> None:
-        why = self._must_stop()
-        if why is None:
-            return
-        if self._lost is not None:
-            raise self._lost
-        raise StoppedError(why)
+        if (why := self._must_stop()) is not None:
+            raise self._lost or StoppedError(why)
 
     def _note(self, failure: FencectlError) -> None:
         result = self._result

@@ -234,3 +234,26 @@ def test_secret_that_changes_is_named_and_never_shown(sandbox_cluster: Cluster, 
     for value in ("hunter2-old", "hunter2-new"):
         assert value not in everything
         assert base64.b64encode(value.encode()).decode() not in everything
+
+
+def test_flux_takes_a_revision_inside_the_fences(sandbox_cluster: Cluster, tmp_path: Path) -> None:
+    """Suspended while the node is fenced, resumed for step 8, followed; the dry run says so beforehand."""
+    scene = DeployScene.on(sandbox_cluster, tmp_path)
+    flux = ("--flux", "kustomization/flux-system/infrastructure", "--node", "worker-2")
+    plan = deploy(scene, "--dry-run", *flux, "--revision", "main@sha1:9be1c04")
+    assert plan.code == 0, plan.text
+    assert (
+        "   8  resume kustomization/flux-system/infrastructure and kustomization/flux-system/flux-system,"
+        " and follow main@sha1:9be1c04"
+    ) in plan.stdout
+    done = deploy(scene, *flux)
+    assert done.code == 0, done.text
+    said = done.stderr
+    assert said.index("4  drained") < said.index("8  resumed kustomization/flux-system/infrastructure")
+    assert said.index("8  resumed kustomization/flux-system/flux-system") < said.index("✓ deployed generation 1")
+    assert scene.record()["command"] == "--flux kustomization/flux-system/infrastructure"
+    scene.assert_free()
+    never = deploy(scene, *flux, "--revision", "main@sha1:0000000", "--timeout", "2s")
+    assert never.code == 18, never.text
+    assert "suspends them again" in never.stderr
+    assert scene.now() == scene.before

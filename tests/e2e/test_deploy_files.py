@@ -100,11 +100,17 @@ def test_own_lease_among_the_manifests_is_refused(sandbox_cluster: Cluster, tmp_
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "deploy needs manifests or a command"),
-        (("-f", "x.yaml", "y.yaml"), "deploy takes manifests or a command, and got both: `y.yaml`"),
-        (("--prune", "--", "true"), "`--prune` is about manifests, and a command has none"),
+        ((), "deploy needs manifests, `--flux` or a command"),
+        (
+            ("-f", "x.yaml", "y.yaml"),
+            "deploy takes manifests, `--flux` or a command, and got manifests and the command `y.yaml`",
+        ),
+        (("--prune", "--", "true"), "`--prune` is about manifests, and there are none"),
         (("--allow-partial-prune", "-f", "x.yaml"), "`--allow-partial-prune` goes with `--prune`"),
         (("-f", "/nowhere.yaml"), "/nowhere.yaml: No such file or directory"),
+        (("--flux", "kustomization/a/b", "-f", "x.yaml"), "and got manifests and `--flux`"),
+        (("--flux", "apps"), "`apps` is not `kind/NAMESPACE/NAME`"),
+        (("--revision", "main", "--", "true"), "`--revision` goes with `--flux`"),
         (("-f", ""), "`--filename` is empty"),
     ],
 )
