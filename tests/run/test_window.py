@@ -21,6 +21,7 @@ from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.journal import LeaseRef, Phase
 from fencectl.core.profiles import FENCECTL
 from fencectl.core.refs import Seen
+from fencectl.core.times import micro_time
 from fencectl.run.window import Watched, watch_leases
 from tests.run.recovering import LEASE, LEASE_PATH, Scene
 from tests.support.objects import HOLDER, OTHER, journal, lease, mark, node, observation
@@ -94,6 +95,19 @@ def test_any_write_of_the_lease_ends_it(
     assert watched.moved is not None
     assert said in watched.moved
     assert watched.renewed is renewed
+
+
+@pytest.mark.parametrize("off_s", [600.0, -600.0])
+def test_case_29_clock_that_is_off_by_ten_minutes_makes_no_holder_dead_and_none_alive(
+    scene: Scene, off_s: float
+) -> None:
+    """What counts is a change that is seen, and time that passes here: neither ages of what was written nor dates."""
+    scene.clock.advance(0.0, wall_s=off_s)
+    assert watch(scene, during=lambda: scene.clock.advance(0.0, wall_s=off_s)) == Watched(WINDOW_S, None)
+    assert sum(scene.clock.waited) == WINDOW_S
+    written = micro_time(scene.clock.wall())
+    lives = watch(scene, during=lambda: scene.write(LEASE_PATH, {"spec": {"renewTime": written}}))
+    assert (lives.renewed, lives.moved is not None) == (True, True)
 
 
 def test_label_alone_ends_it_too(scene: Scene) -> None:
