@@ -3,7 +3,7 @@ From the signal to the last release: 20 fences, 100 ms between us and a real API
 
     python -m tests.bench.deploy_interrupt [--times 5] [--fences 20]
 
-Four ways in which CI ends a step: INT and KILL 7.5 s later to a deploy that is the entry process (`exec`); the same to
+Three ways in which CI ends a step: INT and KILL 7.5 s later to a deploy that is the entry process (`exec`); the same to
 its shell, which does not pass the signal on; and the runner's own timing, INT, TERM after 7.5 s, KILL after 2.5 s more.
 Prints how long each took, and what was still fenced at the end (nothing, or the run fails).
 """
