@@ -33,7 +33,7 @@ from fencectl.report.rollout import result_lines, sum_sentence
 from fencectl.report.style import WIDTH, wrap
 from fencectl.report.text import overview
 from fencectl.report.words import count, quoted
-from fencectl.run.left import patches_left
+from fencectl.run.left import inside_is_unknown, patches_left
 from fencectl.run.transaction import Result
 
 REMIND_S = 30.0
@@ -244,14 +244,15 @@ class Show:
             self._event(self._as_data(plan, result) | {"commands": commands})
         else:
             self._say(*lines)
-            self._say_commands(commands)
+            self._say_commands(commands, inside_is_unknown=inside_is_unknown(result))
         self._github(code, lines)
 
-    def _say_commands(self, commands: Sequence[str]) -> None:
+    def _say_commands(self, commands: Sequence[str], *, inside_is_unknown: bool) -> None:
         """The releases of what is left, each on a line of its own, as they run."""
         if commands:
+            inside = ", and it shows nothing of a deploy inside of the command" if inside_is_unknown else ""
             self._say(
-                "      or, once this run has ended and the API server answers, in this order;"
+                f"      or, once this run has ended and the API server answers{inside}, in this order;"
                 " each is refused where its object has changed:"
             )
             # NB: past every shortening and spelling: a command runs as it stands, or not at all.

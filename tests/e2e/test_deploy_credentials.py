@@ -102,8 +102,9 @@ def test_case_69_plugin_that_fails_during_a_deploy_is_named_and_so_is_what_stays
     assert done.code == 11, done.text
     assert "corp-login" in done.stderr, done.text
     words = done.stderr.partition("STILL HELD")[2]
-    for name in ("node/worker-2", "node/worker-3", "kustomization/flux-system/infrastructure", "the lease"):
-        assert name in words
+    assert words.count("kubectl --context prod ") == 5, done.text
+    for name in ("node/worker-2", "node/worker-3", "kustomization/flux-system/infrastructure", "fencectl-deploy"):
+        assert name in words, done.text
 
 
 def test_case_69_plugin_that_is_not_there_is_said_and_nothing_was_changed(

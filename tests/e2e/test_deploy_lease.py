@@ -124,11 +124,12 @@ def test_server_that_does_not_come_back_leaves_commands(scene: DeployScene) -> N
     done = running.ended(timeout_s=60)
     assert done.code == 11, done.text
     words = done.stderr.partition("STILL HELD")[2]
-    for name in ("node/worker-2", "node/worker-3", "kustomization/flux-system/infrastructure", "the lease"):
+    for name in ("node/worker-2", "node/worker-3", "kustomization/flux-system/infrastructure", "fencectl-deploy"):
         assert name in words
     assert "hint: fencectl fences --context prod" in words
     commands = [line for line in words.splitlines() if line.startswith("kubectl --context prod ")]
-    assert len(commands) == 5
+    names = [line.partition(" patch ")[2].split()[1] for line in commands]
+    assert names == ["worker-3", "worker-2", "infrastructure", "flux-system", "fencectl-deploy"]
     scene.cluster.sandbox.start(port=port)
     released = run_shell(scene.cluster, "\n".join(["set -e", *commands]))
     assert released.code == 0, released.text
