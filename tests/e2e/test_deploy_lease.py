@@ -221,7 +221,7 @@ def test_case_23_parent_that_undoes_our_suspension_ends_the_deploy(scene: Deploy
     scene.cluster.merge_patch(path, {"spec": {"suspend": None}}, manager="flux")
     done = running.ended()
     assert done.code == 18, done.text
-    assert "kustomization/flux-system/infrastructure was changed by somebody else" in done.stderr
+    assert "kustomization/flux-system/infrastructure was changed by somebody else" in " ".join(done.stderr.split())
     scene.assert_free()
 
 
@@ -267,7 +267,8 @@ def test_case_03_refused_renewals_end_it_as_still_ours_and_everything_is_given_b
     done = running.ended()
     assert done.code == 13, done.text
     assert (
-        "✗ lease NOT RENEWED in step 8 on prod: the renewal did not pass although the lease is ours" in done.stderr
+        "✗ lease NOT RENEWED in step 8 (command) on prod: the renewal did not pass although the lease is ours"
+        in done.stderr
     ), done.text
     assert "nothing is fenced" in done.stderr
     scene.assert_free()
@@ -281,7 +282,9 @@ def test_case_03_stolen_lease_ends_it_and_names_the_thief(scene: DeployScene) ->
     take_over(scene)
     done = running.ended()
     assert done.code == 11, done.text
-    assert f"✗ lease STOLEN in step 8 on prod: `{OTHER}` holds it now (token 1 → 2)" in done.stderr
+    assert f"✗ lease STOLEN in step 8 (command) on prod: `{OTHER}` holds it now (token 1 → 2)" in " ".join(
+        done.stderr.split()
+    )
     words = done.stderr.partition("STILL HELD")[2]
     assert "kustomization/flux-system/infrastructure" in words
     assert "node/" not in words
