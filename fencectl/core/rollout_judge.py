@@ -23,6 +23,7 @@ from fencectl.core.rollout_other import (
     judge_crd,
     judge_namespace,
     judge_service,
+    judge_volume,
 )
 from fencectl.core.rollout_reading import MalformedError, done, generation_of, unknown, waiting
 from fencectl.core.rollout_workloads import (
@@ -46,6 +47,7 @@ _WITH_PODS: dict[tuple[str, str], Callable[[Target, Raw, Around], Judgement]] = 
 _ALONE: dict[tuple[str, str], Callable[[Target, Raw], Judgement]] = {
     ("apiextensions.k8s.io", "CustomResourceDefinition"): judge_crd,
     ("", "PersistentVolumeClaim"): judge_claim,
+    ("", "PersistentVolume"): judge_volume,
     ("", "Service"): judge_service,
     ("", "Namespace"): judge_namespace,
     ("policy", "PodDisruptionBudget"): judge_budget,

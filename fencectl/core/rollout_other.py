@@ -38,6 +38,8 @@ _GROUPS: dict[str, set[str]] = {
     "rbac.authorization.k8s.io": {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"},
     "networking.k8s.io": {"NetworkPolicy", "Ingress", "IngressClass"},
     "storage.k8s.io": {"StorageClass", "CSIDriver", "VolumeAttributesClass"},
+    "flowcontrol.apiserver.k8s.io": {"FlowSchema", "PriorityLevelConfiguration"},
+    "resource.k8s.io": {"DeviceClass", "ResourceClaimTemplate"},
     "scheduling.k8s.io": {"PriorityClass"},
     "node.k8s.io": {"RuntimeClass"},
     "coordination.k8s.io": {"Lease"},
@@ -90,6 +92,16 @@ def judge_claim(target: Target, obj: Raw) -> Judgement:
     if phase in (None, "Pending"):
         return waiting(Cause.NOT_READY, "not bound yet (some volumes wait for the first pod that uses them)")
     raise MalformedError("status.phase")
+
+
+def judge_volume(target: Target, obj: Raw) -> Judgement:
+    """Judge one look at a PersistentVolume."""
+    phase = section(obj, "status").get("phase")
+    if phase in ("Available", "Bound"):
+        return done("there")
+    if phase == "Failed":
+        return failed(Cause.CONDITION, "its volume could not be reclaimed")
+    return waiting(Cause.NOT_READY, "its phase is not Available yet")
 
 
 def judge_service(target: Target, obj: Raw) -> Judgement:

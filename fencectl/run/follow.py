@@ -34,6 +34,7 @@ from fencectl.core.times import age_text
 from fencectl.run.follow_evidence import Evidence
 from fencectl.run.follow_feed import (
     Bookmark,
+    Broken,
     Changed,
     Feeds,
     Listed,
@@ -182,6 +183,8 @@ class _Following:
                     self._watch_ended(message, now_s)
                 case NodesRead():
                     self._nodes_read(message)
+                case Broken(error):
+                    raise error
 
     def _heard(self, scope: Scope, version: str, now_s: float) -> None:
         self._paces[scope].heard(now_s)

@@ -9,7 +9,7 @@ had, the list is read again, at the pace of a poll.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
@@ -23,6 +23,7 @@ from fencectl.cluster.ports import Getter
 from fencectl.cluster.read import JSON, ReadFailedError, Reads
 from fencectl.cluster.structs import BadPageError, PageDecoder, decode_object
 from fencectl.cluster.watching import StreamRefused
+from fencectl.cluster.workers import THREADS
 from fencectl.core.errors import NotReadableError
 from fencectl.core.refs import Raw, dig, text_or_none
 from fencectl.run.ports import Threads
@@ -125,7 +126,14 @@ class WatchEnded:
     refused: bool = False
 
 
-Message = Listed | ReadFailed | Changed | Bookmark | WatchEnded
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A thread has met what it cannot handle; whoever follows raises it, instead of waiting for that thread."""
+
+    error: Exception
+
+
+Message = Listed | ReadFailed | Changed | Bookmark | WatchEnded | Broken
 
 
 @dataclass
@@ -140,6 +148,8 @@ class Feeds:
     _stopped: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _streams: set[Any] = field(default_factory=set)
+    # NB: all lists at once would be a crowd at the server.
+    _listing: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(THREADS))
 
     def take(self) -> Iterator[Any]:
         """Yield what was said up to now; what comes meanwhile is for the next time."""
@@ -153,11 +163,22 @@ class Feeds:
 
     def begin_read(self, scope: Scope, *, check: bool) -> None:
         """Read the list in a thread."""
-        self.threads.start(lambda: self._read(scope, check=check), name="fencectl-follow-read")
+        self.begin(lambda: self._read(scope, check=check), name="fencectl-follow-read")
 
     def begin_watch(self, scope: Scope, version: str) -> None:
         """Watch on from a version in a thread."""
-        self.threads.start(lambda: self._watch(scope, version), name="fencectl-follow-watch")
+        self.begin(lambda: self._watch(scope, version), name="fencectl-follow-watch")
+
+    def begin(self, work: Callable[[], None], *, name: str) -> None:
+        """Do something in a thread; what it raises is raised by whoever follows."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 (handed to the thread that waits)
+                self.say(Broken(error))
+
+        self.threads.start(guarded, name=name)
 
     def stop(self) -> None:
         """End all watches; their threads end by themselves."""
@@ -169,7 +190,9 @@ class Feeds:
 
     def _read(self, scope: Scope, *, check: bool) -> None:
         try:
-            found = read_list(Reads(self.getter, clock=self.clock, deadline_s=LIST_S), scope.query)
+            with self._listing:
+                reads = Reads(self.getter, clock=self.clock, deadline_s=LIST_S)
+                found = read_list(reads, scope.query)
         except ReadFailedError as failed:
             self.say(ReadFailed(scope, failed.why, failed.status, check))
             return

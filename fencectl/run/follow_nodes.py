@@ -47,7 +47,7 @@ class NodeBook:
             return
         self._is_reading = True
         self._asked_s |= dict.fromkeys(due, now_s)
-        feeds.threads.start(lambda: feeds.say(_read(feeds, due)), name="fencectl-follow-nodes")
+        feeds.begin(lambda: feeds.say(_read(feeds, due)), name="fencectl-follow-nodes")
 
     def take(self, found: NodesRead) -> set[str]:
         """Take in what was read; the nodes of which something new is known."""

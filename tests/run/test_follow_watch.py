@@ -148,6 +148,15 @@ def test_list_that_may_not_be_watched_is_polled_and_not_asked_again(stage: Stage
     assert len(stage.lists("Deployment")) >= 5
 
 
+def test_error_that_nobody_expects_is_raised_and_not_waited_for(stage: Stage) -> None:
+    """A thread that died would otherwise look like a silent cluster, until the time is over."""
+    web = stage.deployment()
+    Script(stage, [2.0, ZeroDivisionError("a bug")])
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        stage.follow(web)
+    assert stage.second < 10
+
+
 def test_deletion_by_event_is_checked_by_reads_beside_the_watch(stage: Stage) -> None:
     """The watch stands and is silent; 20 s of good reads without the object make it `not found`."""
     web = stage.deployment(available=0)
@@ -236,6 +245,21 @@ def test_changes_are_seen_by_a_watch_and_no_thread_is_left(apps: Apps) -> None:
             if one.verb in ("list", "watch")
         ]
         assert asked == ["list", "watch"]  # a poll would have come two seconds later
+
+
+def test_stop_does_not_wait_for_a_server_that_hangs(sandbox_cluster: Cluster) -> None:
+    """Whoever is interrupted has seven seconds for everything; the read that hangs is left behind."""
+    apps = Apps(sandbox_cluster, ensure_namespace(sandbox_cluster, "ns"))
+    target = apps.make("mine")
+    hangs = sandbox_cluster.sandbox.faults.hang(verb="list", resource="kustomizations")
+    with opened(sandbox_cluster) as transport:
+        asked = iter([None, None, "TERM"])
+        found = Follower(transport, SystemClock(), lambda _: None, lambda: next(asked)).follow([target], 60)
+        assert (found.stopped, found.results[0].verdict) == ("TERM", V.WAITING)
+        assert [one.name for one in threading.enumerate() if one.name.startswith("fencectl-follow")]
+        assert hangs.hits == 1
+        hangs.release()
+        wait_until(lambda: not [one for one in threading.enumerate() if one.name.startswith("fencectl-follow")])
 
 
 def test_right_to_one_object_is_enough_to_follow_it(apps: Apps) -> None:
