@@ -186,6 +186,9 @@ class Keeper:
         answer = send(self._door, patch, deadline_s=self._deadline_s() * 0.8)
         match answer:
             case Applied(raw):
+                if self.held_for_s() == 0:
+                    # NB: it came through, but only after the loss: that is never taken back, noticed or not.
+                    return False
                 with self._lock:
                     self._acknowledged = Acknowledged(sent_s, sent_at)
                     self._trouble = None

@@ -255,6 +255,8 @@ class Deploy:
         if self._keeper is not None and ran:
             lease, holder = self._keeper.lease.ref, self._own.holder
             inside = find_inside(self._stage.door, self._stage.clock, lease, holder, end_s=end_s)
+            if inside.unread is None and self._around is None:
+                self._judge(self._keeper, inside.lease)
         self._freed_as = inside.lease
         result.unresolved += [WHAT_IS_INSIDE] if inside.unread is not None else []
         is_stolen = self._lost is not None and self._lost.loss is Loss.STOLEN
@@ -285,7 +287,10 @@ class Deploy:
 
     def _stolen(self, keeper: Keeper) -> LeaseLostError | None:
         """Read the lease that was lost: taken by somebody else, or None where it is still ours."""
-        now = read(self._stage.door, keeper.lease.ref)
+        return self._judge(keeper, read(self._stage.door, keeper.lease.ref))
+
+    def _judge(self, keeper: Keeper, now: Seen | None) -> LeaseLostError | None:
+        """Whether the lease as it was read is somebody else's; that is noted."""
         holder = None if now is None else dig(now.raw, "spec", "holderIdentity")
         token = None if now is None else dig(now.raw, "spec", "leaseTransitions")
         if holder == keeper.holder and token == keeper.transitions:

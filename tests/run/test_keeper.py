@@ -108,6 +108,14 @@ def test_lease_is_held_for_two_thirds_after_the_send_of_the_last_renewal(scene: 
     assert scene.lease.raw["spec"]["renewTime"] == "2026-11-30T02:00:10.000000Z"
 
 
+def test_renewal_that_is_acknowledged_after_the_loss_takes_nothing_back(scene: Scene) -> None:
+    """Sent in time, answered too late, and nobody has looked in between."""
+    scene.clock.advance(18)
+    scene.sandbox.faults.on(lambda: scene.clock.advance(4), verb="patch", resource="leases", times=1)
+    assert not scene.keeper.renew()
+    assert scene.keeper.held_for_s() == 0
+
+
 def test_write_that_needs_more_time_waits_for_the_next_renewal(scene: Scene) -> None:
     """Short leases are renewed when little is left of them; that alone is no loss."""
     scene.clock.advance(16)

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from fencectl.cluster.answer import Answer
+from tests.sim.deploy_spec import DeploySpec
 from tests.sim.kernel import Process
 
 
@@ -24,10 +25,10 @@ class Trip:
     """
     What befalls a process at one of its calls.
 
-    `what`: `kill`, `pause`, `stop` (an orderly signal), `lost` (a write that never arrives), `slow` (an answer that
-    takes `for_s`) or `nothing`. `when`: `before` the request leaves (after everything that
-    was checked for it), `sent` while it is under way, `after` the answer came. `late`: a write that is under way
-    then is applied any time later.
+    `what`: `kill`, `pause`, `stop` (an orderly signal), `lost` (a write that never arrives), `unanswered` (one that
+    arrives, and whose answer does not), `slow` (an answer that takes `for_s`) or `nothing`. `when`: `before` the
+    request leaves (after everything that was checked for it), `sent` while it is under way, `after` the answer came.
+    `late`: a write that is under way then is applied any time later.
     """
 
     what: str
@@ -112,6 +113,7 @@ class Agent:
     released_s: float = -1.0
     owned_after_loss: bool = False
     took_free: bool = False
+    spec: DeploySpec | None = None
     careless: bool = False
     printed_s: float = float("inf")
     hidden_sleep: bool = False
@@ -167,6 +169,7 @@ class Agent:
         if write.kind == "take":
             self._adopt(json.loads(answer.body), boot_s, wall_at, write.sent_s)
         elif write.kind == "renew" and self.held is not None:
+            self.held.declared = self.held.declared or self.held.left_s(self.process) == 0
             self.held.boot_s, self.held.wall_at = boot_s, wall_at
             self.held.acknowledged.append((self.process.kernel.now_s, write.sent_s))
         elif write.kind in ("free", "hand-back"):

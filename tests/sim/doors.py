@@ -192,6 +192,7 @@ class SimDoor:
             there_s = kernel.random.uniform(0.0, LATE_S)
         is_lost = trip is not None and trip.what == "lost"
         lost_before = lost_before or is_lost
+        lost_after = lost_after or (trip is not None and trip.what == "unanswered" and not lost_before)
         if trip is not None and trip.what == "slow":
             back_s = trip.for_s
         if trip is not None and trip.late:
@@ -235,7 +236,12 @@ class SimDoor:
 
     def _meet(self, trip: Trip | None, when: str) -> None:
         """Let happen what is to happen to the process here."""
-        if trip is None or trip.what in ("nothing", "lost", "slow") or trip.when != when or self._process.dead:
+        if (
+            trip is None
+            or trip.what in ("nothing", "lost", "slow", "unanswered")
+            or trip.when != when
+            or self._process.dead
+        ):
             return
         process, kernel = self._process, self._net.kernel
         if trip.what == "kill":

@@ -21,24 +21,18 @@ I10  No Kustomization is released while an object that it applies is excluded fr
 I11  Nothing of a run that is truly dead lands after its lease went to others.
 I13  A renewal never sets the heartbeat back, nor leaves one that was older by the server's clock when it was sent.
 I14  A run that learns that a fence of its own landed after its lease had gone to others takes it back.
-I15  A deploy whose exit code says that nothing is fenced has left neither a mark nor the lease.
-I16  A command begins while the lease is certainly held, and is dead before its duration is over, counted from the
-     send of the last renewal that was acknowledged (unless its deploy was stopped just then); never two at once.
-I17  Nothing is fenced by a deploy that has no record yet.
+I15 to I18: see `deploy_invariants.py`.
 I12  A lease is taken over only from a holder that was told dead and did not write it for a whole window.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from fencectl.cluster.kinds import record_of
 from fencectl.core.answers import explain_refusal
-from fencectl.core.errors import ExitCode
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.marks import Mark, read_mark
 from fencectl.core.patches import GuardedPatch
@@ -48,10 +42,10 @@ from fencectl.core.refs import Seen, annotations_of, dig
 from fencectl.run.story import WRITE_S
 from fencectl.sandbox.storage import Change
 from tests.sim.agents import Agent, Write
+from tests.sim.deploy_invariants import DeployMonitor
 from tests.sim.doors import Net
 from tests.sim.foreign import FLUX
 from tests.sim.look import Oracle
-from tests.sim.processes import SimProcess
 from tests.sim.reading import (
     PLURALS,
     group_of,
@@ -65,9 +59,8 @@ from tests.sim.reading import (
 
 WINDOW_S = 40.0
 SLOW_CLOCK = timedelta(seconds=9.0)
-"""A `Date` is a second long, and the slowest answer takes seven; one renewal is written by what the last one told."""
-RESUMED_S = 4.0
-"""A deploy that was stopped may need so long to end its command: it notices, TERM, a grace, KILL."""
+"""A `Date` is a second long, and the slowest answer takes seven; one renewal is written by what the last one told.
+A boot clock that does not count what a machine slept is behind by that as well."""
 _GUARDED_BY_LEASE = {"renew", "place", "journal", "record", "evict"}
 
 
@@ -108,14 +101,18 @@ class Monitor:
     stale: set[str] = field(default_factory=set)
     placed: dict[tuple[str, str, int], float] = field(default_factory=dict)
     late: list[tuple[tuple[str, str, int], Agent, Write]] = field(default_factory=list)
-    commands: list[SimProcess] = field(default_factory=list)
+    deploys: DeployMonitor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deploys = DeployMonitor(self)
 
     def attach(self) -> None:
         self.net.on_call = self.called
         self.net.on_refused = self.refused
         self.net.sandbox.storage.on_change(self.changed)
 
-    def _fail(self, number: str, what: str) -> None:
+    def fail(self, number: str, what: str) -> None:
+        """Note that the invariant of this number does not hold."""
         self.net.kernel.fail(f"{number}: {what}")
 
     @property
@@ -137,10 +134,10 @@ class Monitor:
             return
         need_s = 0.0 if write.kind == "renew" else WRITE_S
         if write.left_s is None:
-            self._fail("I2", f"{agent.process.name} sends `{write.kind} {write.path}` without a lease")
+            self.fail("I2", f"{agent.process.name} sends `{write.kind} {write.path}` without a lease")
         elif write.left_s <= need_s:
             left = f"with {write.left_s:.1f}s of its lease left"
-            self._fail("I2", f"{agent.process.name} sends `{write.kind} {write.path}` {left}")
+            self.fail("I2", f"{agent.process.name} sends `{write.kind} {write.path}` {left}")
 
     def _own_release(self, agent: Agent, write: Write) -> None:
         """I2, after a loss: nodes always; a suspension only under an own lease, or where it may have come too late."""
@@ -153,7 +150,7 @@ class Monitor:
             target = write.path.rpartition("/")[2]
             found = self.net.sandbox.store.find("kustomizations", target, namespace=FLUX)
             if found is not None and found["metadata"]["uid"] != last[0]:
-                self._fail("I2", f"{agent.process.name} resumes {target} although its lease is lost")
+                self.fail("I2", f"{agent.process.name} resumes {target} although its lease is lost")
 
     def refused(self, patch: GuardedPatch) -> None:
         """A printed command is refused only where something that matters has changed."""
@@ -162,7 +159,7 @@ class Monitor:
         broken = explain_refusal(patch, found)
         if broken is None or broken.path == "/metadata/resourceVersion":
             why = broken.sentence if broken else "nothing has changed"
-            self._fail("I8", f"the printed command for {target.display} is refused over nothing: {why}")
+            self.fail("I8", f"the printed command for {target.display} is refused over nothing: {why}")
 
     # Writes
 
@@ -171,9 +168,11 @@ class Monitor:
         shown = change.shown
         kind = shown.get("kind")
         if kind == "ConfigMap" and write is not None:
-            self._recorded(write)
+            self.deploys.recorded(change, self._agent_of(write))
         if kind not in PLURALS:
             return
+        if kind in ("Node", "Kustomization"):
+            self.deploys.changed(change)
         if write is not None:
             self.counts.writes += 1
         if kind == "Lease":
@@ -183,11 +182,11 @@ class Monitor:
 
     def ended(self) -> None:
         """I14: once everybody has ended, nothing is left that its run knew to be late and could take back."""
-        left = {placement_of(seen, mark): seen.ref.display for seen, mark in self._marks()}
+        left = {placement_of(seen, mark): seen.ref.display for seen, mark in self.marks()}
         for key, agent, write in self.late:
             told = write.reply is not None and write.reply.ok
             if key in left and told and agent.ended and "still fenced" not in agent.result:
-                self._fail("I14", f"{agent.process.name} leaves {left[key]}, which it fenced too late")
+                self.fail("I14", f"{agent.process.name} leaves {left[key]}, which it fenced too late")
 
     # Leases
 
@@ -196,7 +195,7 @@ class Monitor:
             return
         if change.after is None:
             # NB: a lease that is made anew goes on from what the record beside it knows.
-            self.lease_deleted, self.token = True, max((one["token"] for one in self._records()), default=0)
+            self.lease_deleted, self.token = True, max((one["token"] for one in self.deploys.records()), default=0)
             return
         before, after = change.before or {}, change.after
         was, now = dig(before, "spec", "holderIdentity") or "", dig(after, "spec", "holderIdentity") or ""
@@ -209,11 +208,11 @@ class Monitor:
         name = agent.process.name
         if now == was and new == old:
             if was and was != agent.identity:
-                self._fail("I2", f"{name} renews the lease of {was}")
+                self.fail("I2", f"{name} renews the lease of {was}")
             elif agent.held is not None and agent.held.token != new:
-                self._fail("I2", f"{name} renews a lease that has gone from token {agent.held.token} to {new}")
+                self.fail("I2", f"{name} renews a lease that has gone from token {agent.held.token} to {new}")
             else:
-                self._renewed(name, write, renewed_at(before), renewed_at(after))
+                self._renewed(agent, write, renewed_at(before), renewed_at(after))
             return
         if not now:
             self._freed(agent, was, journal_of(before))
@@ -221,46 +220,47 @@ class Monitor:
         if new <= self.token and self.lease_deleted:
             self.stale.add(now)
         elif new <= self.token:
-            self._fail("I7", f"{now} holds the lease with token {new} after token {self.token}")
+            self.fail("I7", f"{now} holds the lease with token {new} after token {self.token}")
         self.token = max(self.token, new)
         if now != agent.identity:
             self.counts.hand_backs += 1
             if was != agent.identity:
-                self._fail("I2", f"{name} hands a lease back that {was or 'nobody'} holds")
+                self.fail("I2", f"{name} hands a lease back that {was or 'nobody'} holds")
         agent.took_free = not was
         if now == agent.identity and was:
             self._taken_over(agent, was, quiet_s, dig(before, "spec", "leaseDurationSeconds") or 0)
         self._at_most_one_active()
 
-    def _renewed(self, name: str, write: Write, was_at: datetime | None, at: datetime | None) -> None:
+    def _renewed(self, agent: Agent, write: Write, was_at: datetime | None, at: datetime | None) -> None:
         now_at = self.net.sandbox.clock.now()
         sent_at = now_at - timedelta(seconds=self.net.kernel.now_s - write.called_s)
+        name = agent.process.name
         if at is None or (was_at is not None and at < min(was_at, now_at)):
-            self._fail("I13", f"{name} sets the heartbeat back from {was_at} to {at}")
-        elif at < sent_at - SLOW_CLOCK:
-            self._fail("I13", f"{name} sends a heartbeat at {sent_at} that says {at}")
+            self.fail("I13", f"{name} sets the heartbeat back from {was_at} to {at}")
+        elif at < sent_at - SLOW_CLOCK - timedelta(seconds=agent.process.unseen_s):
+            self.fail("I13", f"{name} sends a heartbeat at {sent_at} that says {at}")
 
     def _taken_over(self, agent: Agent, was: str, quiet_s: float, duration_s: float) -> None:
         self.counts.takeovers += 1
         if agent.role != "recoverer" or was not in agent.told_dead:
-            self._fail("I12", f"{agent.process.name} takes the lease from {was} without a proof of its end")
+            self.fail("I12", f"{agent.process.name} takes the lease from {was} without a proof of its end")
         window_s = max(WINDOW_S, min(duration_s, 300.0))
         if quiet_s < window_s:
-            self._fail("I12", f"{agent.process.name} takes over a lease that was written {quiet_s:.1f}s ago")
+            self.fail("I12", f"{agent.process.name} takes over a lease that was written {quiet_s:.1f}s ago")
 
     def _freed(self, agent: Agent, was: str, journal: Journal | None) -> None:
         if agent.role == "operator":
             # NB: a printed command knows nothing of what landed since, or was left out by a careless hand.
             self.freed_by_hand = True
             if was not in agent.told_dead:
-                self._fail("I1", f"{agent.process.name} frees the lease of {was}, which it was not told dead")
+                self.fail("I1", f"{agent.process.name} frees the lease of {was}, which it was not told dead")
             return
         if was != agent.identity:
-            self._fail("I2", f"{agent.process.name} frees the lease of {was}")
+            self.fail("I2", f"{agent.process.name} frees the lease of {was}")
             return
         run = journal.recovering if journal is not None and journal.recovering else agent.identity
         swept_s = agent.sweep_began_s
-        for seen, mark in self._marks():
+        for seen, mark in self.marks():
             if group_of(mark) != run or mark.kept:
                 continue
             placed_s = self.placed.get(placement_of(seen, mark), -1.0)
@@ -269,72 +269,22 @@ class Monitor:
             swept = swept_s is not None and swept_s >= agent.released_s
             if agent.role == "recoverer" and swept and swept_s is not None and placed_s >= swept_s:
                 continue  # it landed while it was looked for: visible, and the next reading finds it
-            self._fail("I6", f"{agent.process.name} frees the lease while {seen.ref.display} of {run} is fenced")
+            self.fail("I6", f"{agent.process.name} frees the lease while {seen.ref.display} of {run} is fenced")
 
     # Deploys
-
-    def _recorded(self, write: Write) -> None:
-        self.counts.records += 1
-        self._under_way(self._agent_of(write), write, "records")
-
-    def _records(self) -> list[dict[str, Any]]:
-        namespace, name = record_of(self.lease)
-        data = dig(self.net.sandbox.store.find("configmaps", name, namespace=namespace), "data") or {}
-        return [json.loads(text) for key, text in data.items() if key.startswith("record-")]
-
-    def command_begins(self, command: SimProcess) -> None:
-        """I16: a command of a deploy begins."""
-        self.counts.commands += 1
-        agent, now_s = command.agent, self.net.kernel.now_s
-        if agent.held is None or agent.held.left_s(agent.process) == 0:
-            self._fail("I16", f"{agent.process.name} begins `{command.command}` under a lease that is lost")
-        for other in self.commands:
-            stopped = other.agent.process.paused or self._just_resumed(other, now_s)
-            if other.agent is not agent and other.dead_s > now_s and not stopped:
-                self._fail(
-                    "I16",
-                    f"`{command.command}` of {agent.process.name} and {other.agent.process.name} run at once",
-                )
-        self.commands.append(command)
-
-    @staticmethod
-    def _just_resumed(command: SimProcess, at_s: float) -> bool:
-        """Whether its deploy was stopped at that time, or so shortly before that it could not have ended it yet."""
-        return any(begin_s <= at_s <= end_s + RESUMED_S for begin_s, end_s in command.agent.process.pauses)
-
-    def all_ended(self) -> None:
-        """I16: every command was dead in time."""
-        for command in self.commands:
-            held, dead_s = command.held, command.dead_s
-            if held is None or self._just_resumed(command, dead_s):
-                continue
-            sent_s = max(sent_s for at_s, sent_s in held.acknowledged if at_s <= dead_s)
-            if dead_s - sent_s > held.duration_s:
-                late = f"{dead_s - sent_s - held.duration_s:.1f}s after the lease was over"
-                self._fail("I16", f"`{command.command}` of {command.agent.process.name} was dead {late}")
-
-    def deploy_ended(self, agent: Agent, code: ExitCode) -> None:
-        """I15: a deploy says how it ended."""
-        if code is ExitCode.STILL_FENCED:
-            return
-        left = [seen.ref.display for seen, mark in self._marks() if mark.owner == agent.identity and not mark.kept]
-        if dig(self._lease(), "spec", "holderIdentity") == agent.identity:
-            left.append("its lease")
-        if left:
-            self._fail("I15", f"{agent.process.name} ends with {int(code)} and leaves {', '.join(left)}")
 
     def became_active(self, agent: Agent, second_reading_s: float) -> None:
         """I5: a deploy is past its second reading."""
         self.counts.actives += 1
-        for seen, mark in self._marks():
+        for seen, mark in self.marks():
             if mark.owner != agent.identity and self.placed.get(placement_of(seen, mark), -1.0) < second_reading_s:
-                self._fail("I5", f"{agent.process.name} begins over {seen.ref.display} of {mark.owner}")
+                self.fail("I5", f"{agent.process.name} begins over {seen.ref.display} of {mark.owner}")
         self._at_most_one_active()
 
     def _at_most_one_active(self) -> None:
         active = [agent for agent in self.agents.values() if agent.active and self._is_live(agent)]
         if len(active) > 1:
-            self._fail("I5", f"{' and '.join(agent.process.name for agent in active)} deploy at once")
+            self.fail("I5", f"{' and '.join(agent.process.name for agent in active)} deploy at once")
 
     @staticmethod
     def _is_live(agent: Agent) -> bool:
@@ -350,9 +300,9 @@ class Monitor:
         seen = seen_of(change.shown)
         name = agent.process.name
         if after is not None and (after.problem is not None or after.journal is None):
-            self._fail("I4", f"{name} leaves a mark on {seen.ref.display} that cannot be read: {after.problem}")
+            self.fail("I4", f"{name} leaves a mark on {seen.ref.display} that cannot be read: {after.problem}")
         elif before is None and after is None:
-            self._fail("I4", f"{name} changes {seen.ref.display}, which carries no mark")
+            self.fail("I4", f"{name} changes {seen.ref.display}, which carries no mark")
         elif before is None and after is not None:
             self._placed(agent, write, seen, after)
         elif before is not None and after is not None:
@@ -363,23 +313,20 @@ class Monitor:
     def _placed(self, agent: Agent, write: Write, seen: Seen, mark: Mark) -> None:
         self.counts.placements += 1
         if mark.owner != agent.identity or agent.role != "deploy":
-            self._fail("I4", f"{agent.process.name} fences {seen.ref.display} in the name of {mark.owner}")
+            self.fail("I4", f"{agent.process.name} fences {seen.ref.display} in the name of {mark.owner}")
         key = placement_of(seen, mark)
         if key in self.placed:
-            self._fail(
-                "I4", f"{seen.ref.display} is fenced again by a placement of {mark.owner} that was released"
-            )
+            self.fail("I4", f"{seen.ref.display} is fenced again by a placement of {mark.owner} that was released")
         self.placed[key] = self.net.kernel.now_s
         if not self._holds(agent):
             self.late.append((key, agent, write))
-        if not any(one["holder"] == agent.identity for one in self._records()):
-            self._fail("I17", f"{agent.process.name} fences {seen.ref.display} before it is recorded")
+        self.deploys.must_be_recorded(agent, seen.ref.display)
         self._under_way(agent, write, f"fences {seen.ref.display}")
 
     def _under_way(self, agent: Agent, write: Write, what: str) -> None:
         """A write that needs the lease lands: it is still held, or the write was under way before that was over."""
         if agent.identity in self.stale:
-            self._fail("I7", f"{agent.process.name} {what} with a token that was given before")
+            self.fail("I7", f"{agent.process.name} {what} with a token that was given before")
         if self._holds(agent):
             return
         self.counts.late_placements += 1
@@ -387,7 +334,7 @@ class Monitor:
         # NB: whoever sleeps between its last check and the send writes when no heartbeat can tell of it any more.
         slept = self.freed_by_hand and write.sent_s - write.called_s > 1.0
         if not (lied or slept or self.lease_deleted):
-            self._fail("I11", f"{agent.identity} {what} after its lease went to others ({write.path})")
+            self.fail("I11", f"{agent.identity} {what} after its lease went to others ({write.path})")
 
     def _holds(self, agent: Agent) -> bool:
         spec = dig(self._lease(), "spec")
@@ -400,38 +347,38 @@ class Monitor:
 
     def _rewritten(self, agent: Agent, seen: Seen, before: Mark) -> None:
         if before.owner != agent.identity:
-            self._fail("I1", f"{agent.process.name} rewrites the mark of {before.owner} on {seen.ref.display}")
+            self.fail("I1", f"{agent.process.name} rewrites the mark of {before.owner} on {seen.ref.display}")
 
     def _released(self, agent: Agent, write: Write, was: Seen, now: Seen, mark: Mark) -> None:
         self.counts.releases += 1
         agent.released_s = self.net.kernel.now_s
         where = f"{agent.process.name} releases {was.ref.display} of {mark.owner}"
         if mark.journal is None:
-            self._fail("I1", f"{where}, whose journal cannot be read")
+            self.fail("I1", f"{where}, whose journal cannot be read")
             return
         if mark.owner != agent.identity:
             self._released_by_another(agent, write, was, mark, mark.journal, where)
         if not agent.careless:
             self._ancestors(agent, was, where)
         for field_name, wanted, found in not_restored(was, now, mark.journal):
-            self._fail("I3", f"{where}: {field_name} is {found!r} and not {wanted!r}")
+            self.fail("I3", f"{where}: {field_name} is {found!r} and not {wanted!r}")
 
     def _released_by_another(
         self, agent: Agent, write: Write, was: Seen, mark: Mark, journal: Journal, where: str
     ) -> None:
         owner = self.agents.get(str(mark.owner))
         if mark.owner not in agent.told_dead:
-            self._fail("I1", f"{where}, which nobody told it to be dead")
+            self.fail("I1", f"{where}, which nobody told it to be dead")
         if owner is not None and self._is_live(owner):
-            self._fail("I1", f"{where}, which is alive and holds its lease by every clock of its own")
+            self.fail("I1", f"{where}, which is alive and holds its lease by every clock of its own")
         vouched = was.ref.display in agent.vouched
         if journal.phase in (Phase.MUTATING, Phase.KEPT) and not vouched:
-            self._fail("I1", f"{where} in phase {journal.phase.value}")
+            self.fail("I1", f"{where} in phase {journal.phase.value}")
         if agent.role == "recoverer" and not self._recovers(agent, group_of(mark)):
             self.counts.late_releases += 1
             # NB: judged when it was called (I2); one that was under way harms nobody, its guards see to that.
             if write.left_s is None:
-                self._fail("I1", f"{where} without having taken the lease")
+                self.fail("I1", f"{where} without having taken the lease")
 
     def _recovers(self, agent: Agent, run: str) -> bool:
         journal = journal_of(self._lease())
@@ -441,7 +388,7 @@ class Monitor:
         """I10: nothing that this Kustomization applies is excluded from it by a fence."""
         if was.ref.kind != "Kustomization":
             return
-        for seen, mark in self._marks():
+        for seen, mark in self.marks():
             excluded = annotations_of(seen.raw).get(RECONCILE) == DISABLED
             ours = mark.journal is not None and "reconcile" in mark.journal.prior
             itself = (seen.ref.namespace, seen.ref.name) == (was.ref.namespace, was.ref.name)
@@ -450,7 +397,7 @@ class Monitor:
                 self.counts.blind_releases += 1  # nobody can know of what landed since all was listed
                 continue
             if excluded and ours and not itself and applier_of(seen.raw) == (was.ref.namespace, was.ref.name):
-                self._fail("I10", f"{where} while {seen.ref.display} is excluded from it")
+                self.fail("I10", f"{where} while {seen.ref.display} is excluded from it")
 
     # Reading the server
 
@@ -458,11 +405,13 @@ class Monitor:
         namespace, name = self.lease
         return self.net.sandbox.store.find("leases", name, namespace=namespace)
 
+    @property
+    def holder(self) -> object:
+        """Who holds the lease."""
+        return dig(self._lease(), "spec", "holderIdentity")
+
     def marks(self) -> list[tuple[Seen, Mark]]:
         """Every marked object."""
-        return self._marks()
-
-    def _marks(self) -> list[tuple[Seen, Mark]]:
         store = self.net.sandbox.store
         found = []
         for obj in (*store.list("nodes"), *store.list("kustomizations", namespace=FLUX)):

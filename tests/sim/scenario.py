@@ -254,7 +254,7 @@ def _woken(dice: random.Random, story: Scenario) -> Scenario:
     return replace(
         story,
         first=replace(story.first, trips=trips),
-        spec=replace(story.spec, duration_s=15, nodes=("n1", "n2")),
+        spec=replace(story.spec, duration_s=15, nodes=("n1", "n2"), rolls=True),
         operator=Actor(dice.uniform(50, 60)),
         operator_waits_s=dice.uniform(20, 40),
         recoverers=(),
@@ -311,6 +311,52 @@ def _answered_late(dice: random.Random, story: Scenario) -> Scenario:
         story,
         first=replace(story.first, trips=trips),
         spec=replace(story.spec, duration_s=30, works_s=25.0, nodes=("n1", "n2")),
+        recoverers=(),
+        operator=None,
+        believed_dead_s=None,
+    )
+
+
+def _starved(dice: random.Random, story: Scenario) -> Scenario:
+    """The network of a deploy goes down while its command runs, which does not heed TERM."""
+    story = _gentle(dice, story, "starved")
+    begin_s = dice.uniform(5, 11)
+    return replace(
+        story,
+        first=replace(story.first, trips={}, cut=((begin_s, begin_s + 60.0),)),
+        spec=replace(story.spec, duration_s=15, works_s=25.0, nodes=(), drain_s=0.0, heeds=False),
+        recoverers=(),
+        operator=None,
+        believed_dead_s=None,
+    )
+
+
+def _unanswered(dice: random.Random, story: Scenario) -> Scenario:
+    """The child is fenced, the answer is lost, and so is the network until the lease is; then it is back."""
+    story = _gentle(dice, story, "unanswered")
+    begin_s = dice.uniform(1.5, 6.0)
+    return replace(
+        story,
+        first=replace(
+            story.first, trips={"place.2": Trip("unanswered", "sent")}, cut=((begin_s, begin_s + 15.0),)
+        ),
+        spec=replace(story.spec, duration_s=15, suspends=("base", "web"), drain_s=0.0),
+        recoverers=(),
+        operator=None,
+        believed_dead_s=None,
+    )
+
+
+def _crowded(dice: random.Random, story: Scenario) -> Scenario:
+    """Kubelets, controllers and people write all the time, in between a read and the write that follows it."""
+    story = _gentle(dice, story, "crowded")
+    return replace(
+        story,
+        first=replace(story.first, trips={}),
+        weather=replace(story.weather, latency_s=0.3),
+        spec=replace(story.spec, suspends=("base", "web"), nodes=("n1", "n2"), rolls=False, drain_s=0.0),
+        foreign=600,
+        rough=False,
         recoverers=(),
         operator=None,
         believed_dead_s=None,
@@ -422,13 +468,13 @@ def _stale(dice: random.Random, story: Scenario) -> Scenario:
         operator_waits_s=dice.uniform(20, 70),
         recoverers=(Actor(dice.uniform(14, 20)),),
         second=Actor(dice.uniform(10, 60)),
-        second_spec=replace(story.second_spec, waits_s=300.0, works_s=30.0),
+        second_spec=replace(story.second_spec, waits_s=300.0, works_s=30.0, rolls=False, drain_s=0.0),
         believed_dead_s=None,
     )
 
 
 # Stories that are looked for by mutations, and by few of the seeds.
-_AIMED = ("printed-soon", "woken", "kept", "overtaken", "answered-late")
+_AIMED = ("printed-soon", "woken", "kept", "overtaken", "answered-late", "starved", "unanswered", "crowded")
 EDGES: Mapping[str, Callable[[random.Random, Scenario], Scenario]] = {
     "any": lambda _, story: story,
     "sleeper": _sleeper,
@@ -441,6 +487,9 @@ EDGES: Mapping[str, Callable[[random.Random, Scenario], Scenario]] = {
     "kept": _kept,
     "overtaken": _overtaken,
     "answered-late": _answered_late,
+    "starved": _starved,
+    "unanswered": _unanswered,
+    "crowded": _crowded,
     "repeated": _repeated,
     "believed": _believed,
     "rivals": _rivals,

@@ -118,9 +118,16 @@ class Stage:
 
     def deploy(self, number: int, actor: Actor, spec: DeploySpec) -> Deployer:
         agent = self.agent(f"deploy{number}", deploy_identity(100 + number, f"d{number}"), "deploy", actor)
+        agent.spec = spec
         monitor = self.monitor
         deploy = Deployer(
-            self.net, agent, self.oracle, spec, monitor.became_active, monitor.command_begins, monitor.deploy_ended
+            self.net,
+            agent,
+            self.oracle,
+            spec,
+            monitor.became_active,
+            monitor.deploys.command_begins,
+            monitor.deploys.deploy_ended,
         )
         self.start(agent, actor.starts_s, deploy.run)
         return deploy
@@ -159,7 +166,7 @@ class Stage:
         if scenario.lease_deleted_s is not None:
             kernel.at(scenario.lease_deleted_s, lambda: self.foreigners.delete_lease(*LEASE))
         kernel.run()
-        self.monitor.all_ended()
+        self.monitor.deploys.all_ended()
 
     def _recovers_again(self, name: str, actor: Actor) -> None:
         """Somebody who runs `recover` again, each time as a new process, until nothing is left to do."""
