@@ -153,7 +153,7 @@ class Deploy:
             token=keeper.transitions,
             outcome=outcome,
             step=self._result.step if outcome is not None else None,
-            before=lambda: keeper.must_hold(WRITE_S),
+            before=lambda: self._must_hold(keeper),
             code=None if outcome is None else self._result.code,
         )
 
@@ -347,6 +347,12 @@ class Deploy:
         if self._keeper is None:
             raise LeaseLostError(Loss.NOT_RENEWED, reason="no lease was taken")
         return self._keeper
+
+    def _must_hold(self, keeper: Keeper) -> None:
+        if self._lost is not None:
+            # NB: the keeper learns of it with its next renewal only.
+            raise self._lost
+        keeper.must_hold(WRITE_S)
 
     def _overseer(self) -> Overseer:
         return Overseer(self._stage.processes, self._held(), self._stage.clock, self._stage.threads)

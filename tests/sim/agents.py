@@ -43,7 +43,7 @@ class Write:
     One request that changes something, from the moment at which its sender decided to send it.
 
     `kind`: take, renew, hand-back, free, place, journal, release. `left_s`: for how long the sender could be sure
-    of its lease then, None where it has none.
+    of its lease then, None where it has none. `lost`: its sender knew of its loss when the answer came.
     """
 
     process: Process
@@ -56,6 +56,7 @@ class Write:
     status: int | None = None
     reply: Answer | None = None
     waiting: bool = False
+    lost: bool = False
 
 
 @dataclass(slots=True)
@@ -64,8 +65,8 @@ class Held:
     What a process may believe of a lease that it took, computed from the wire alone.
 
     Two thirds of the duration after the send of the last renewal that was acknowledged to it, it must believe it
-    lost; from `declared` on it has seen itself that it is another's. `acknowledged`: of each
-    renewal, when that was and when it was sent, by the simulation's own clock.
+    lost; from `declared` on it has seen itself that it is another's, and `expired` says that a renewal came too late.
+    `acknowledged`: of each renewal, when that was and when it was sent, by the simulation's own clock.
     """
 
     duration_s: float
@@ -74,10 +75,11 @@ class Held:
     wall_at: datetime
     acknowledged: list[tuple[float, float]]
     declared: bool = False
+    expired: bool = False
 
     def left_s(self, process: Process) -> float:
         """Seconds for which the lease is certainly held."""
-        if self.declared:
+        if self.declared or self.expired:
             return 0.0
         by_boot = process.boot_s() - self.boot_s
         by_wall = (process.wall() - self.wall_at).total_seconds()
@@ -162,6 +164,7 @@ class Agent:
         return own
 
     def answered(self, write: Write, answer: Answer, boot_s: float, wall_at: datetime) -> None:
+        write.lost = self.held is not None and self.held.left_s(self.process) == 0
         if write.kind == "take" and not answer.ok and self._took is not None and self._took[2] == write.sent_s:
             self._took = None  # refused: this one never gave it
         if write.dry or not answer.ok:
@@ -169,7 +172,7 @@ class Agent:
         if write.kind == "take":
             self._adopt(json.loads(answer.body), boot_s, wall_at, write.sent_s)
         elif write.kind == "renew" and self.held is not None:
-            self.held.declared = self.held.declared or self.held.left_s(self.process) == 0
+            self.held.expired = self.held.expired or self.held.left_s(self.process) == 0
             self.held.boot_s, self.held.wall_at = boot_s, wall_at
             self.held.acknowledged.append((self.process.kernel.now_s, write.sent_s))
         elif write.kind in ("free", "hand-back"):

@@ -20,7 +20,7 @@ I10  No Kustomization is released while an object that it applies is excluded fr
      everything had been listed (by a deploy wrongly believed dead, or before a printed command ran) is counted.
 I11  Nothing of a run that is truly dead lands after its lease went to others.
 I13  A renewal never sets the heartbeat back, nor leaves one that was older by the server's clock when it was sent.
-I14  A run that learns that a fence of its own landed after its lease had gone to others takes it back.
+I14  A run that has lost its lease when it is told that a fence of its own has landed takes it back.
 I15 to I18: see `deploy_invariants.py`.
 I12  A lease is taken over only from a holder that was told dead and did not write it for a whole window.
 """
@@ -184,7 +184,7 @@ class Monitor:
         """I14: once everybody has ended, nothing is left that its run knew to be late and could take back."""
         left = {placement_of(seen, mark): seen.ref.display for seen, mark in self.marks()}
         for key, agent, write in self.late:
-            told = write.reply is not None and write.reply.ok
+            told = write.reply is not None and write.reply.ok and write.lost
             if key in left and told and agent.ended and "still fenced" not in agent.result:
                 self.fail("I14", f"{agent.process.name} leaves {left[key]}, which it fenced too late")
 
