@@ -153,7 +153,7 @@ def test_kind_that_ends_with_list_and_has_no_items_is_an_object() -> None:
         ("apiVersion: v1\nkind: List\nitems: x\n", "a.yaml:1: `items` of a List must be a list"),
     ],
 )  # fmt: skip
-def test_case_22_mistake_is_refused_with_file_and_line(text: str | bytes, sentence: str) -> None:
+def test_mistake_is_refused_with_file_and_line(text: str | bytes, sentence: str) -> None:
     """Exit 2, and not a word of what the file holds beyond what is named."""
     assert refused(text) == sentence
 

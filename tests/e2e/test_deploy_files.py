@@ -24,7 +24,7 @@ def scene(clean_cluster: Cluster, tmp_path: Path) -> Iterator[DeployScene]:
     made.end()
 
 
-def test_case_22_manifest_that_is_broken_in_the_last_file_reads_and_changes_nothing(
+def test_manifest_that_is_broken_in_the_last_file_reads_and_changes_nothing(
     sandbox_cluster: Cluster, tmp_path: Path
 ) -> None:
     """Exit 2, with file, line and what; not one request was sent, and no record advances."""

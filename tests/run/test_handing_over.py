@@ -138,6 +138,25 @@ def test_field_of_somebody_else_is_a_conflict_that_names_him() -> None:
     assert applying.follower.targets == []
 
 
+def test_case_22_suspension_of_somebody_else_is_a_conflict_and_not_undone() -> None:
+    """The manifest says `suspend: false`, the live object was suspended by hand: he is named, it stays suspended."""
+    applying = Applying()
+    live = applying.get(f"{KS}/apps")
+    live["spec"]["suspend"] = True
+    applying.scene.sandbox.store.update(live, manager="kubectl-patch")
+    manifest = {
+        "apiVersion": live["apiVersion"],
+        "kind": live["kind"],
+        "metadata": {"name": "apps", "namespace": "flux-system"},
+        "spec": {"suspend": False},
+    }
+    (change,) = applying.preview(manifest).changes
+    assert [(one.manager, one.field) for one in change.conflicts] == [("kubectl-patch", ".spec.suspend")]
+    result = applying.deploy(manifest)
+    assert result.code is ExitCode.FAILED_PREVIOUS_RUNS
+    assert applying.get(f"{KS}/apps")["spec"]["suspend"] is True
+
+
 def test_conflict_is_forced_only_if_that_was_asked_for() -> None:
     """Then the field is ours."""
     applying = Applying()
