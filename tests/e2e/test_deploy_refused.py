@@ -45,7 +45,7 @@ def assert_untouched(scene: DeployScene) -> None:
     asked = scene.cluster.sandbox.requests.all()
     assert [entry for entry in asked if entry.method not in READS and entry.resource not in NO_WRITE] == []
     assert list((scene.folder / "tmp").iterdir()) == []
-    assert {path.name for path in scene.folder.iterdir()} <= {"tmp", "out-0", "err-0"}
+    assert {path.name for path in scene.folder.iterdir()} <= {"tmp", "in-0", "out-0", "err-0"}
 
 
 @pytest.mark.parametrize(
