@@ -75,13 +75,15 @@ def judge_flux(target: Target, obj: Raw, ours: Raw | None) -> Judgement:
 
 
 def matches(seen: str | None, wanted: str) -> bool:
-    """Whether a revision is the wanted one: `4f2a91c0` is `main@sha1:4f2a91c0…`, `6.1.0` is `6.1.0@sha256:…`."""
+    """Whether a revision is the wanted one: `main@sha1:4f2a91c0…` is `4f2a91c0`, `6.1.0` is `6.1.0@sha256:…`."""
     if not seen:
         return False
     if seen == wanted or (seen.partition("@")[0] == wanted and _VERSION.fullmatch(wanted)):
         return True
-    digest = seen.rpartition(":")[2]
-    return _HEX.fullmatch(wanted) is not None and digest.startswith(wanted)
+    (where, _, digest), (head, _, wanted_digest) = seen.rpartition(":"), wanted.rpartition(":")
+    if _HEX.fullmatch(wanted_digest) is None or not digest.startswith(wanted_digest):
+        return False
+    return not head or where == head or where.endswith(f"@{head}")
 
 
 def helm_release_of(obj: Raw) -> tuple[str, str]:

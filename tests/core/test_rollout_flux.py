@@ -173,7 +173,8 @@ def test_kind_without_a_status_is_done_when_it_is_there() -> None:
         (NEW, NEW, True), (NEW, "4f2a91c", True), (NEW, "4f2a91c07be3d855", True), (NEW, "4f2a91", False),
         (NEW, "main", False), ("v6.1.0@sha1:abcdef12", "v6.1.0", True), (NEW, "4f2a91c1", False), (None, "4f2a91c", False), ("", "", False),
         ("6.1.0@sha256:abcdef12", "6.1.0", True), ("6.1.0", "6.1", False), ("v1@sha256:abcdef12", "abcdef1", True),
-        (NEW, "", False),
+        (NEW, "", False), (NEW, "main@sha1:4f2a91c", True), (NEW, "sha1:4f2a91c", True),
+        (NEW, "prod@sha1:4f2a91c", False), (NEW, "main@sha1:4f2a91", False), (NEW, "main@sha1:", False), (NEW, ":", False),
     ],
 )  # fmt: skip
 def test_revision_matches_as_a_person_writes_it(seen: str | None, wanted: str, same: bool) -> None:
