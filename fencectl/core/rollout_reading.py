@@ -37,7 +37,8 @@ class Condition:
     @property
     def words(self) -> str:
         """Reason and message, as far as there are any; foreign text."""
-        return ": ".join(part for part in (self.reason, self.message) if part) or f"status {self.status}"
+        said = (self.reason, self.message.strip())
+        return ": ".join(part for part in said if part) or f"status {self.status}"
 
 
 def section(obj: Raw, *keys: str) -> Mapping[str, Any]:
