@@ -103,6 +103,11 @@ class Keeper:
         """The fencing token: the lease's transitions when it was taken."""
         return self._transitions
 
+    @property
+    def last_seen(self) -> Seen:
+        """The lease as the server last showed it while it was ours."""
+        return self._seen
+
     def start(self, threads: Threads) -> None:
         """Begin to renew."""
         self._thread = threads.start(self._keep, name="keeper")

@@ -15,7 +15,7 @@ from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.marks_reader import read_marks
 from fencectl.core.nesting import Around, announce, announced, duration_of, is_inside, why_not_believed
 from fencectl.core.profiles import FENCECTL
-from fencectl.core.refs import ObjectRef, Raw, Seen, dig
+from fencectl.core.refs import Raw, Seen, dig
 from fencectl.core.times import parse_time
 from fencectl.run.fencing import Fence, Ledger
 from fencectl.run.keeper import Acknowledged, Keeper, Loss
@@ -78,6 +78,7 @@ class Borrowed(Keeper):
                 self._renewed_at = renewed_at
                 self._acknowledged = acknowledged(renewed_at, self._clock, self._server_time)
             self._trouble = None
+        self._seen = Seen(self.lease.ref, raw)
         return True
 
 
@@ -163,21 +164,26 @@ NOTHING_INSIDE = Inside(None, ())
 WHAT_IS_INSIDE = "what a deploy inside of the command has fenced"
 
 
-def find_inside(door: Door, clock: Clock, lease: ObjectRef, holder: str, *, end_s: float) -> Inside:
+def find_inside(door: Door, clock: Clock, keeper: Keeper, holder: str, *, has_own: bool, end_s: float) -> Inside:
     """
     Find the fences that runs inside of this one have left; one read tells where there never was such a run.
 
-    It is tried until `end_s`.
+    It is tried until `end_s`. NB: where nobody answers until then, no time is left to release own fences either
+    (`has_own`), and the lease stays with them; so what it said last will do for what is said of it.
     """
+    last = keeper.last_seen
     while True:
         try:
-            seen = read(door, lease)
+            seen = read(door, keeper.lease.ref)
+            last = seen or last
             if seen is not None and holder not in announced(seen.raw):
                 return Inside(seen, ())
             deadline_s = min(LOOK_S, max(1.0, end_s - clock.monotonic_s()))
             return Inside(seen, _listed(door, clock, holder, deadline_s=deadline_s))
         except (NotReadableError, StoppedError) as failure:
             if clock.monotonic_s() + PAUSE_S >= end_s:
+                if has_own and holder not in announced(last.raw):
+                    return Inside(last, ())
                 return Inside(None, (), unread=failure.sentence)
             clock.wait(None, PAUSE_S)
 

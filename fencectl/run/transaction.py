@@ -253,8 +253,8 @@ class Deploy:
         # NB: only a command can have had a run inside; without any there is nothing to look for.
         ran = (plan.command and result.applied) or (plan.node_command and result.step >= 6)
         if self._keeper is not None and ran:
-            lease, holder = self._keeper.lease.ref, self._own.holder
-            inside = find_inside(self._stage.door, self._stage.clock, lease, holder, end_s=end_s)
+            whose, has_own = (self._keeper, self._own.holder), bool(self._ledger.fences)
+            inside = find_inside(self._stage.door, self._stage.clock, *whose, has_own=has_own, end_s=end_s)
             if inside.unread is None and self._around is None:
                 self._judge(self._keeper, inside.lease)
         self._freed_as = inside.lease
