@@ -361,7 +361,8 @@ class _Verb:
         from fencectl.evidence.machine import Machine
 
         now, around = self._clock.wall(), self._around
-        own = describe_checked_self(os.environ, Machine(), command=sys.argv, at=now)
+        digest = self._rendered.digest if self._rendered is not None else None
+        own = describe_checked_self(os.environ, Machine(), command=sys.argv, at=now, digest=digest)
         for warning in own.warnings:
             self._show.warn(warning)
         return Journal(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
@@ -16,6 +17,7 @@ from fencectl.commands.options_acting import DeployOptions
 from fencectl.core.apply_plan import ApplyPlan, Change, SetPlan, What
 from fencectl.core.applyset import Contents, contents_of, label_for, read_contents
 from fencectl.core.errors import UsageError
+from fencectl.core.gojson import encode
 from fencectl.core.manifest_text import NOTHING, ManifestError
 from fencectl.core.manifests import Manifest, read_manifests, refuse_twins
 from fencectl.core.refs import ObjectRef
@@ -30,11 +32,16 @@ DISCOVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What was read, and how it was named. `namespace`: where objects go that name none."""
+    """
+    What was read, and how it was named.
+
+    `namespace`: where objects go that name none. `digest`: of all objects in order, SHA-256 in hexadecimal digits.
+    """
 
     manifests: tuple[Manifest, ...]
     arguments: tuple[str, ...]
     namespace: str
+    digest: str
 
 
 def is_given(options: DeployOptions) -> bool:
@@ -90,7 +97,8 @@ def render(options: DeployOptions, *, namespace: str, environ: Mapping[str, str]
         raise UsageError("nothing to deploy: no object was rendered", hint=NOTHING)
     # NB: cluster-scoped objects have no namespace; that is known, and looked at again, once the kinds are.
     refuse_twins(manifests, lambda one: one.namespace or where)
-    return Rendered(manifests, tuple(arguments), where)
+    digest = hashlib.sha256(encode([one.raw for one in manifests]).encode()).hexdigest()
+    return Rendered(manifests, tuple(arguments), where, digest)
 
 
 def _read_stdin() -> bytes:

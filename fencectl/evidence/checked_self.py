@@ -27,6 +27,7 @@ def describe_checked_self(
     *,
     command: Sequence[str],
     at: datetime,
+    digest: str | None = None,
     deadline_s: float = CHECK_DEADLINE_S,
 ) -> SelfIdentity:
     """
@@ -35,7 +36,7 @@ def describe_checked_self(
     A job that GitHub says is another's is left out, and that is said; without an id it is found by the runner's
     name where that is unambiguous. Where GitHub gives no answer within `deadline_s`, the id stays, unverified.
     """
-    own = describe_self(environ, machine, command=command, at=at)
+    own = describe_self(environ, machine, command=command, at=at, digest=digest)
     holder = parse_holder(own.identity)
     if holder.run is None or holder.attempt is None or own.repository is None:
         return own
@@ -48,7 +49,14 @@ def describe_checked_self(
     rest = {name: value for name, value in environ.items() if name != JOB_VARIABLE}
     job = found.job if found.verified else None
     checked = describe_self(
-        rest, machine, command=command, at=at, job=job, job_verified=found.verified is True, nonce=holder.nonce
+        rest,
+        machine,
+        command=command,
+        at=at,
+        digest=digest,
+        job=job,
+        job_verified=found.verified is True,
+        nonce=holder.nonce,
     )
     if found.verified is False:
         return _with_warning(checked, f"{JOB_VARIABLE} is not this job: {found.why}; it is ignored")

@@ -230,6 +230,8 @@ def test_secret_that_changes_is_named_and_never_shown(sandbox_cluster: Cluster, 
     data = deploy(scene, "-o", "json", "--diff", "-f", secret("hunter2-new"))
     assert (shown.code, data.code) == (0, 0), shown.text + data.text
     assert "data.p: (hidden) → (hidden)" in shown.stdout
+    revisions = [scene.record(generation)["holder"].partition("-")[0] for generation in (1, 2)]
+    assert len({*revisions, "0" * 16}) == 3  # without a commit it is the digest of what was rendered
     everything = shown.text + data.text + json.dumps(scene.cluster.get("/api/v1/configmaps"))
     for value in ("hunter2-old", "hunter2-new"):
         assert value not in everything
