@@ -13,7 +13,7 @@ from fencectl.core.identity import parse_holder
 from fencectl.core.lease import LeaseTerms, acquire_lease, free_own_lease, new_lease
 from fencectl.core.placements import CannotPlace
 from fencectl.core.refs import ObjectRef, Seen, dig
-from fencectl.run.keeper import Keeper
+from fencectl.run.keeper import Keeper, LeaseLostError, Loss
 from fencectl.run.ports import Door, Threads
 from fencectl.run.servertime import DatedDoor, ServerTime
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, read
@@ -166,3 +166,13 @@ def _ask(door: Door, at: LeaseAt, terms: LeaseTerms, seen: Seen | None) -> Answe
 
 def _with_uid(ref: ObjectRef, uid: str) -> ObjectRef:
     return ObjectRef(ref.api_version, ref.kind, ref.plural, ref.namespace, ref.name, uid)
+
+
+def theft(keeper: Keeper, now: Seen | None) -> LeaseLostError | None:
+    """Judge a lease as it was read (None: it is not there): that it was taken, or None where it is still ours."""
+    holder = None if now is None else dig(now.raw, "spec", "holderIdentity")
+    token = None if now is None else dig(now.raw, "spec", "leaseTransitions")
+    if holder == keeper.holder and token == keeper.transitions:
+        return None
+    whom = "it was deleted" if now is None else f"`{holder}` holds it now" if holder else "nobody holds it now"
+    return LeaseLostError(Loss.STOLEN, reason=f"{whom} (token {keeper.transitions} → {token})")

@@ -27,16 +27,15 @@ from fencectl.core.identity import parse_holder
 from fencectl.core.journal import Journal, LeaseRef
 from fencectl.core.lease import LeaseTerms, free_own_lease
 from fencectl.core.nesting import Around, handed_on
-from fencectl.core.refs import ObjectRef, Seen, dig
+from fencectl.core.refs import ObjectRef, Seen
 from fencectl.core.report import FenceKind
 from fencectl.evidence.redact import redact_command
-from fencectl.run.commanding import run_command
 from fencectl.run.deploy_record import DeployRecord
 from fencectl.run.fencing import Fence, Fencer, Ledger, changed_fence
-from fencectl.run.flux_revision import Hands, take_revision
-from fencectl.run.handing_over import code_of, hand_over
+from fencectl.run.flux_revision import Hands
+from fencectl.run.handing_over import code_of
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
-from fencectl.run.leasing import Freed, LeaseAt, free_lease, take_lease
+from fencectl.run.leasing import Freed, LeaseAt, free_lease, take_lease, theft
 from fencectl.run.nesting import (
     NOTHING_INSIDE,
     WHAT_IS_INSIDE,
@@ -47,6 +46,7 @@ from fencectl.run.nesting import (
 )
 from fencectl.run.nodes import NodeRoller
 from fencectl.run.overseer import Overseer
+from fencectl.run.paying import pay
 from fencectl.run.stage import Result, Stage
 from fencectl.run.story import WRITE_S, StoppedError, read
 from fencectl.run.suspending import Suspender, ToSuspend
@@ -211,15 +211,8 @@ class Deploy:
         self._stop_if_asked()  # NB: the record may have taken a while.
         self._held().must_hold(0.0)
         self._timeline.begin(8, form)
-        if self._plan.apply is not None:
-            steps = self._stop_if_asked, self._must_stop
-            hand_over(self._stage, self._result, self._held(), self._plan.apply, *steps, self._plan.timeout_s)
-        elif self._plan.flux is not None:
-            lent = Hands(self._ledger, self._suspend, self._may_release, self._stop_if_asked, self._must_stop)
-            take_revision(self._stage, self._result, self._plan.flux, lent, self._plan.timeout_s)
-        else:
-            hands = self._child_environ(), self._overseer(), self._must_stop
-            run_command(self._stage, self._result, self._plan, *hands)
+        lent = Hands(self._ledger, self._suspend, self._may_release, self._stop_if_asked, self._must_stop)
+        pay(self._stage, self._result, self._plan, self._held(), lent, self._child_environ(), self._overseer)
         self._timeline.end(8, form, "failed" if self._result.codes else "done")
         if not self._result.codes:
             return
@@ -291,13 +284,9 @@ class Deploy:
 
     def _judge(self, keeper: Keeper, now: Seen | None) -> LeaseLostError | None:
         """Whether the lease as it was read is somebody else's; that is noted."""
-        holder = None if now is None else dig(now.raw, "spec", "holderIdentity")
-        token = None if now is None else dig(now.raw, "spec", "leaseTransitions")
-        if holder == keeper.holder and token == keeper.transitions:
-            return None
-        whom = "it was deleted" if now is None else f"`{holder}` holds it now" if holder else "nobody holds it now"
-        stolen = LeaseLostError(Loss.STOLEN, reason=f"{whom} (token {keeper.transitions} → {token})")
-        self._note(stolen)
+        stolen = theft(keeper, now)
+        if stolen is not None:
+            self._note(stolen)
         return stolen
 
     def _write_outcome(self) -> None:
