@@ -54,7 +54,7 @@ def _daemons(cluster: Cluster, theatre: Theatre, *tolerations: Raw) -> Target:
 
 
 def daemons(cluster: Cluster, follow: Follow, theatre: Theatre) -> Played:
-    return follow(_daemons(cluster, theatre, {"operator": "Exists"}), timeout_s=100.0)
+    return follow(_daemons(cluster, theatre, {"operator": "Exists"}), timeout_s=150.0)
 
 
 def plain_daemons(cluster: Cluster, follow: Follow, theatre: Theatre) -> Played:

@@ -155,7 +155,7 @@ class Follow(Protocol):
     """Follows one target; `on_tell` is called with all that is told meanwhile."""
 
     def __call__(
-        self, target: Target, on_tell: Callable[[str], None] | None = None, *, timeout_s: float = 200.0
+        self, target: Target, on_tell: Callable[[str], None] | None = None, *, timeout_s: float = 600.0
     ) -> Played: ...
 
 
@@ -238,7 +238,7 @@ class Theatre:
         self._run(work)
 
     def _follow(
-        self, target: Target, on_tell: Callable[[str], None] | None = None, *, timeout_s: float = 200.0
+        self, target: Target, on_tell: Callable[[str], None] | None = None, *, timeout_s: float = 600.0
     ) -> Played:
         began_s = time.monotonic()
         told: list[tuple[float, str]] = []
