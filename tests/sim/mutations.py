@@ -332,7 +332,7 @@ MUTATIONS = (
              _replaced(recovery.Recovery, "_listed_again", lambda self: list(self._plan.going))),
     Mutation("child-not-waited-for", "5 no ancestor while a child carries our `reconcile: disabled`", "kept", 0, ("I10",),
              _replaced(plan, "_waits_for_child", lambda *_: None)),
-    Mutation("not-read-under-the-lease", "8.2 the fences are read again under the lease", "overtaken", 51, ("I5",),
+    Mutation("not-read-under-the-lease", "8.2 the fences are read again under the lease", "overtaken", 0, ("I5",),
              _replaced(deployer, "refuse_others", lambda *_, **__: None)),
     Mutation("late-fence-left", "5 a late fence is taken back", "sleeper", 3, ("I14",),
              _replaced(fencing.Ledger, "came_late", lambda *_: False)),

@@ -285,8 +285,10 @@ def _kept(dice: random.Random, story: Scenario) -> Scenario:
 def _overtaken(dice: random.Random, story: Scenario) -> Scenario:
     """A deploy that saw no fence sleeps before it takes the lease; another one fences, dies, and its lease goes."""
     story = _gentle(dice, story, "overtaken")
-    first = replace(story.first, starts_s=dice.uniform(0.5, 2.0), trips={"place.3": Trip("kill", "before")})
-    deleted_s = dice.uniform(8, 10)
+    starts_s, deleted_s = dice.uniform(0.5, 2.0), dice.uniform(8, 10)
+    # NB: dead before its lease goes, wherever it is by then.
+    trips = {"place.3": Trip("kill", "before")}
+    first = replace(story.first, starts_s=starts_s, trips=trips, killed_s=deleted_s - 0.5 - starts_s)
     second = Actor(0.0, {"take.1": Trip("pause", "before", deleted_s + dice.uniform(0.5, 3))})
     return replace(
         story,
