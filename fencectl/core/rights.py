@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from fencectl.core.profiles import Profile
 
@@ -71,6 +72,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 _READ = ("get", "list", "watch")
+_WORKLOADS = ("deployments", "statefulsets", "daemonsets", "replicasets")
 
 
 def rules_for(role: Role, profile: Profile) -> tuple[Rule, ...]:
@@ -119,6 +121,11 @@ def rules_for(role: Role, profile: Profile) -> tuple[Rule, ...]:
         Rule(("",), ("pods",), ("list",), "drain nodes"),
         Rule(("",), ("pods/eviction",), ("create",), "drain nodes"),
         Rule(("apps",), ("daemonsets",), ("get",), "tell which pods a drain leaves"),
+        Rule(("apps",), _WORKLOADS, _READ, "follow what was applied", seldom=True),
+        Rule(("batch",), ("jobs",), _READ, "follow what was applied", seldom=True),
+        Rule(("",), ("pods",), ("get", "watch"), "say why a rollout fails", seldom=True),
+        Rule(("",), ("pods/log",), ("get",), "the last lines of a container that fails", seldom=True),
+        Rule(("",), ("events",), ("list",), "what happened to a pod that fails", seldom=True),
     )
 
 
@@ -155,15 +162,16 @@ def accesses_for(role: Role, profile: Profile, flux: Iterable[tuple[str, str]]) 
     NB: asked for kind by kind: a role that names each of them is as good as one with a `*`.
     """
     kinds = tuple(flux)
-    found: dict[Access, None] = {}
+    found: dict[Access, bool] = {}
     for rule in rules_for(role, profile):
         for group, resource in kinds if rule.resources == ("*",) else _pairs(rule.groups, rule.resources):
             plain, _, subresource = resource.partition("/")
             for verb in rule.verbs:
                 for name in rule.names or ("",):
-                    access = Access(verb, group, plain, subresource, rule.namespace, name, rule.seldom)
-                    found.setdefault(access)
-    return tuple(found)
+                    access = Access(verb, group, plain, subresource, rule.namespace, name)
+                    # NB: what is needed always for one purpose and seldom for another is needed.
+                    found[access] = found.get(access, True) and rule.seldom
+    return tuple(structs.replace(access, seldom=seldom) for access, seldom in found.items())
 
 
 def _pairs(groups: Sequence[str], resources: Sequence[str]) -> list[tuple[str, str]]:
