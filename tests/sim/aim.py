@@ -10,9 +10,10 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from tests.sim.actors import Scenario
 from tests.sim.agents import Trip
 from tests.sim.kernel import Event
-from tests.sim.scenario import Scenario, draw
+from tests.sim.scenario import draw
 from tests.sim.story import Told, tell
 
 _NEVER_S = 3000.0

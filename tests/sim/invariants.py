@@ -79,7 +79,6 @@ class Counts:
     actives: int = 0
     records: int = 0
     commands: int = 0
-    losses: int = 0
 
     def add(self, other: Counts) -> None:
         for name in self.__slots__:

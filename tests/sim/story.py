@@ -13,6 +13,7 @@ from fencectl.core.recovery import Wanted
 from fencectl.core.refs import dig
 from fencectl.sandbox import Sandbox
 from fencectl.sandbox.resources import flux_resources
+from tests.sim.actors import Actor, Scenario
 from tests.sim.agents import Agent
 from tests.sim.deploy_spec import DeploySpec, deploy_identity
 from tests.sim.deployer import Deployer
@@ -23,7 +24,7 @@ from tests.sim.kernel import START, Event, Kernel
 from tests.sim.look import Oracle, inline_reads
 from tests.sim.operators import Operator
 from tests.sim.recoverer import Recoverer, recoverer_identity
-from tests.sim.scenario import Actor, Scenario, draw
+from tests.sim.scenario import draw
 
 LEASE = (FLUX, "fencectl-deploy")
 TRIES = 3

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from fencectl.core.refs import dig
+from tests.sim.actors import Actor, Scenario
 from tests.sim.agents import Trip
 from tests.sim.foreign import FLUX, state_of
 from tests.sim.look import inline_reads
-from tests.sim.scenario import Actor, Scenario, draw
+from tests.sim.scenario import draw
 from tests.sim.story import LEASE, Stage
 
 # The line tracer makes these three times as slow, and what they reach is reached, and measured, elsewhere.
