@@ -116,6 +116,15 @@ class HeldError(FencectlError):
         self.exit_code = code
 
 
+class LeaseGoneError(FencectlError):
+    """The lease that was just taken is not there any more; nothing was recorded or fenced."""
+
+    exit_code = ExitCode.LEASE_LOST
+
+    def __init__(self) -> None:
+        super().__init__("the lease was deleted or freed by somebody else just after it was taken")
+
+
 def why_not(
     report: FenceReport, observation: Observation, profile: Profile, *, within: str | None = None
 ) -> ExitCode | None:
@@ -135,7 +144,8 @@ def refuse_others(report: FenceReport, observation: Observation, profile: Profil
     """
     Read under the lease: anything that is held and is not of `own` ends the deploy before it has fenced anything.
 
-    Raises HeldError, or NotReadableError where the report is incomplete: a fence may be hidden.
+    Raises HeldError; NotReadableError where the report is incomplete: a fence may be hidden; LeaseGoneError where
+    it shows no lease of `own` any more.
     """
     if not report.complete:
         missing = report.unreadable[0]
@@ -145,6 +155,8 @@ def refuse_others(report: FenceReport, observation: Observation, profile: Profil
     if others.held:
         code = why_not(others, observation, profile)
         raise HeldError(others, code or ExitCode.HELD_PERSON_NEEDED)
+    if len(others.blocks) == len(report.blocks):
+        raise LeaseGoneError
 
 
 def _code_of(block: HolderBlock, report: FenceReport, observation: Observation, profile: Profile) -> ExitCode:

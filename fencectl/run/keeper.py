@@ -221,7 +221,7 @@ class Keeper:
             self._in_trouble(Loss.UNREACHABLE, failure.cause_in_short)
             return False
         if found.status == 404:
-            self._is_stolen("the lease was deleted")
+            self.is_stolen("the lease was deleted")
             return False
         if not found.ok:
             self._in_trouble(Loss.NOT_RENEWED, f"the lease cannot be read ({found.status})")
@@ -232,10 +232,10 @@ class Keeper:
     def _judge(self, raw: Raw, detail: str) -> bool:
         holder, transitions = dig(raw, "spec", "holderIdentity"), dig(raw, "spec", "leaseTransitions")
         if dig(raw, "metadata", "uid") != self.lease.ref.uid:
-            self._is_stolen("the lease was deleted and made anew")
+            self.is_stolen("the lease was deleted and made anew")
         elif holder != self.holder or transitions != self._transitions:
             whom = f"`{holder}`" if holder else "nobody"
-            self._is_stolen(f"{whom} holds it now (token {self._transitions} → {_number(transitions)})")
+            self.is_stolen(f"{whom} holds it now (token {self._transitions} → {_number(transitions)})")
         else:
             return self._is_ours(raw, detail)
         return False
@@ -247,7 +247,8 @@ class Keeper:
             self._seen = Seen(self.lease.ref, raw)
         return False
 
-    def _is_stolen(self, how: str) -> None:
+    def is_stolen(self, how: str) -> None:
+        """Note that somebody else has the lease, as whoever has read it knows; nothing more is sent then."""
         with self._lock:
             self._stolen = how
 

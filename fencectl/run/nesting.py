@@ -164,17 +164,28 @@ NOTHING_INSIDE = Inside(None, ())
 WHAT_IS_INSIDE = "what a deploy inside of the command has fenced"
 
 
-def find_inside(door: Door, clock: Clock, keeper: Keeper, holder: str, *, has_own: bool, end_s: float) -> Inside:
+def find_inside(
+    door: Door,
+    clock: Clock,
+    keeper: Keeper,
+    holder: str,
+    *,
+    has_own: bool,
+    end_s: float,
+    on_lease: Callable[[Seen | None], object],
+) -> Inside:
     """
     Find the fences that runs inside of this one have left; one read tells where there never was such a run.
 
-    It is tried until `end_s`. NB: where nobody answers until then, no time is left to release own fences either
-    (`has_own`), and the lease stays with them; so what it said last will do for what is said of it.
+    It is tried until `end_s`. `on_lease`: told of the lease as soon as it is read. NB: where nobody answers until
+    then, no time is left to release own fences either (`has_own`), and the lease stays with them; so what it said
+    last will do for what is said of it.
     """
     last = keeper.last_seen
     while True:
         try:
             seen = read(door, keeper.lease.ref)
+            on_lease(seen)
             last = seen or last
             if seen is not None and holder not in announced(seen.raw):
                 return Inside(seen, ())

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from fencectl.core.deploy import DeployPlan, HeldError
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
@@ -247,9 +248,10 @@ class Deploy:
         ran = (plan.command and result.applied) or (plan.node_command and result.step >= 6)
         if self._keeper is not None and ran:
             whose, has_own = (self._keeper, self._own.holder), bool(self._ledger.fences)
-            inside = find_inside(self._stage.door, self._stage.clock, *whose, has_own=has_own, end_s=end_s)
-            if inside.unread is None and self._around is None:
-                self._judge(self._keeper, inside.lease)
+            on_lease = partial(self._judge, self._keeper) if self._around is None else lambda _: None
+            inside = find_inside(
+                self._stage.door, self._stage.clock, *whose, has_own=has_own, end_s=end_s, on_lease=on_lease
+            )
         self._freed_as = inside.lease
         result.unresolved += [WHAT_IS_INSIDE] if inside.unread is not None else []
         is_stolen = self._lost is not None and self._lost.loss is Loss.STOLEN
@@ -286,6 +288,7 @@ class Deploy:
         """Whether the lease as it was read is somebody else's; that is noted."""
         stolen = theft(keeper, now)
         if stolen is not None:
+            keeper.is_stolen(str(stolen.reason))
             self._note(stolen)
         return stolen
 

@@ -288,3 +288,21 @@ def test_record_is_not_sent_again_once_the_lease_is_lost() -> None:
     assert ExitCode.LEASE_LOST in result.codes
     assert len(tries) > 3
     assert not [at_s for at_s in tries[1:-1] if at_s > 15]
+
+
+def test_lease_that_is_seen_to_be_taken_after_the_command_keeps_the_suspensions_and_is_renewed_no_more() -> None:
+    """The keeper would learn of it with its next renewal only; whoever has read it knows."""
+    scene = Scene()
+
+    def payload() -> int:
+        steal(scene)
+        return 0
+
+    scene.payload = payload
+    result = scene.deploy()
+    assert result
+    assert (result.code, result.lost is not None) == (ExitCode.STILL_FENCED, True)
+    assert left_names(result) == ["apps", "flux-system"]
+    assert "outcome" not in record(scene)
+    assert not scene.renew()
+    assert lease(scene)["holderIdentity"] == OTHER
