@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -47,6 +48,8 @@ PRELOADED = (
 _INTERPRETER = "PYTHON"
 _INHERITED = ("PYTHONPATH", "PYTHONUTF8")
 _LARGEST = 1 << 17
+# Whoever waits lets others look so often.
+_SLICE_S = 0.05
 
 
 class ServerGoneError(RuntimeError):
@@ -75,6 +78,7 @@ class Forked:
         self._reply = reply
         self._lines = reply.makefile("r")
         self.returncode: int | None = None
+        self._ending = threading.Lock()  # one thread may kill what another one waits for
         self._pid = int(self._line())
 
     @property
@@ -82,18 +86,21 @@ class Forked:
         return self._pid
 
     def poll(self) -> int | None:
-        if self.returncode is None and select.select([self._reply], [], [], 0)[0]:
-            self._end()
-        return self.returncode
+        return self._look(0.0)
 
     def wait(self, timeout: float | None = None) -> int:
         """Raises subprocess.TimeoutExpired."""
-        if self.returncode is None:
-            if not select.select([self._reply], [], [], timeout)[0]:
+        end_s = None if timeout is None else time.monotonic() + timeout
+        while (code := self._look(_SLICE_S)) is None:
+            if end_s is not None and time.monotonic() >= end_s:
                 raise subprocess.TimeoutExpired(["fencectl"], timeout or 0.0)
-            self._end()
-        assert self.returncode is not None
-        return self.returncode
+        return code
+
+    def _look(self, for_s: float) -> int | None:
+        with self._ending:
+            if self.returncode is None and select.select([self._reply], [], [], for_s)[0]:
+                self._end()
+            return self.returncode
 
     def send_signal(self, sig: int, /) -> None:
         if self.poll() is None:
