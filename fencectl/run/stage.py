@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fencectl.cluster.clock import Clock
-from fencectl.core.errors import ExitCode, worst
+from fencectl.core.errors import ExitCode, FencectlError, worst
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.report import FenceReport
 from fencectl.core.rollout import Follows
@@ -81,6 +81,12 @@ class Result:
     def outcome(self, *, interrupted: bool) -> str:
         """The outcome in one word, for the record."""
         return "deployed" if not self.codes else "interrupted" if interrupted else "failed"
+
+    def blame(self, failure: FencectlError) -> None:
+        """Take its words for why it ended, where nothing else was said before."""
+        self.cause = self.cause or failure.sentence
+        self.reason = self.reason or failure.reason
+        self.hint = self.hint or failure.hint
 
     @property
     def code(self) -> ExitCode:

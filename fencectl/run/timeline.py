@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fencectl.cluster.clock import Clock
+from fencectl.core.errors import FencectlError
 from fencectl.core.journal import Phase
 from fencectl.core.report import FenceKind
 from fencectl.core.times import second_time
@@ -53,15 +54,20 @@ class Timeline:
         else:
             self.end(step, what, "released")
 
-    def stays(self, fences: Iterable[Fence]) -> None:
-        """Note the fences that are not released: `kept` on purpose, or `held`."""
+    def unwound(self, clean: bool, fences: Iterable[Fence]) -> None:
+        """Note the end of the releases, and the fences that are left: `kept` on purpose, or `held`."""
+        self.end(10, "release", "done" if clean else "failed")
         for fence in fences:
             span = self._spans.get(_fence_span(fence))
             if span is not None:
                 span.ended_at, span.how = None, "kept" if fence.journal.phase is Phase.KEPT else "held"
 
-    def fail(self, what: str) -> None:
+    def fail(self, failed: FencectlError | str) -> None:
         """Note what failed; only the first counts."""
+        if isinstance(failed, str):
+            what = failed
+        else:
+            what = f"{failed.sentence}: {failed.reason}" if failed.reason else failed.sentence
         if self._failure is None:
             self._failure = (self.clock.wall(), what)
 

@@ -228,14 +228,12 @@ class Deploy:
         result, stage, keeper = self._result, self._stage, self._keeper
         self._begin(10)
         self._timeline.begin(10, "release")
-        budget_s = UNWIND_AFTER_SIGNAL_S if stage.interrupted.is_set() else UNWIND_S
-        end_s = stage.clock.monotonic_s() + budget_s
+        end_s = stage.clock.monotonic_s() + (UNWIND_AFTER_SIGNAL_S if stage.interrupted.is_set() else UNWIND_S)
         result.unwound = self._release_all(end_s)
         result.unresolved = [one.fence.seen.ref.display for one in self._ledger.unresolved] + result.unresolved
         if not result.unwound.clean or result.unresolved:
             result.codes.append(ExitCode.STILL_FENCED)
-        self._timeline.end(10, "release", "done" if result.unwound.clean else "failed")
-        self._timeline.stays(self._ledger.fences)
+        self._timeline.unwound(result.unwound.clean, self._ledger.fences)
         self._write_outcome()
         if keeper is not None:
             self._end_lease(keeper, end_s=end_s)
@@ -400,12 +398,10 @@ class Deploy:
         result = self._result
         if isinstance(failure, LeaseLostError):
             self._lost = result.lost = failure
-        self._timeline.fail(failure.sentence if not failure.reason else f"{failure.sentence}: {failure.reason}")
+        self._timeline.fail(failure)
         if isinstance(failure, HeldError):
             result.held = failure.report
-        result.cause = result.cause or failure.sentence
-        result.reason = result.reason or failure.reason
-        result.hint = result.hint or failure.hint
+        result.blame(failure)
         if self._lost is not None and result.lost is None:
             # NB: a step that was told to stop because of it says only that it has stopped.
             self._note(self._lost)
