@@ -253,8 +253,11 @@ class Keeper:
             self._stolen = how
 
     def _in_trouble(self, loss: Loss, why: str) -> None:
+        is_lost = self.held_for_s() == 0
         with self._lock:
-            self._trouble = (loss, why)
+            # NB: how it was lost stays as it was then: a renewal that was on its way may be answered at last.
+            if self._trouble is None or not is_lost:
+                self._trouble = (loss, why)
 
 
 def _number(value: Any) -> str:

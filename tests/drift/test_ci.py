@@ -23,7 +23,7 @@ def test_script_stops_at_the_first_failure_and_is_executable() -> None:
 def test_script_runs_the_whole_suite_with_coverage_and_without_skips() -> None:
     """The floor itself stands in pyproject.toml."""
     text = (ROOT / ".ci/run").read_text()
-    assert "export PYTEST_ADDOPTS='-n 2 --dist worksteal --cov --cov-report=term -p tests.support.noskip'" in text
+    assert "export PYTEST_ADDOPTS='-n 4 --dist worksteal --cov --cov-report=term -p tests.support.noskip'" in text
     assert "export CI=true" in text
     assert "fail_under = " in (ROOT / "pyproject.toml").read_text()
 

@@ -255,7 +255,7 @@ def test_flux_takes_a_revision_inside_the_fences(sandbox_cluster: Cluster, tmp_p
     assert said.index("8  resumed kustomization/flux-system/flux-system") < said.index("✓ deployed generation 1")
     assert scene.record()["command"] == "--flux kustomization/flux-system/infrastructure"
     scene.assert_free()
-    never = deploy(scene, *flux, "--revision", "main@sha1:0000000", "--timeout", "2s")
+    never = deploy(scene, *flux, "--revision", "main@sha1:9be1c04", "--timeout", "2s")
     assert never.code == 18, never.text
     assert "suspends them again" in never.stderr
     assert scene.now() == scene.before

@@ -398,7 +398,7 @@ def test_recovery_under_a_hold_is_refused_unattended_and_a_person_may_go_on(
     clean_cluster: Cluster, github: LoopbackGitHub, tmp_path: Path
 ) -> None:
     """`--yes` is nobody's decision; at a terminal the hold is shown above the question, and it stays."""
-    before = killed_chain(clean_cluster)
+    before = killed_chain(clean_cluster, duration_s=1)
     put(clean_cluster, hold_incident=hold_text())
     kubeconfig = clean_cluster.kubeconfig_file(context="prod")
     refused = run_program(

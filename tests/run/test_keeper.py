@@ -213,6 +213,26 @@ def test_server_that_is_away_is_unreachable(scene: Scene) -> None:
     assert lost(scene).loss is Loss.UNREACHABLE
 
 
+def test_server_that_comes_back_after_the_loss_changes_nothing_of_how_it_was_lost(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A renewal that was on its way meanwhile is refused at last, and the lease shown: still lost to silence."""
+    away = scene.sandbox.faults.drop_before()
+    scene.clock.advance(15)
+    assert not scene.keeper.renew()
+    away.cancel()
+    scene.sandbox.faults.refuse(status=503, verb="patch", resource="leases")
+    look = scene.door.get
+
+    def later(*path: Any, **how: Any) -> Any:
+        scene.clock.advance(6)
+        return look(*path, **how)
+
+    monkeypatch.setattr(scene.door, "get", later)
+    assert not scene.keeper.renew()
+    assert lost(scene).loss is Loss.UNREACHABLE
+
+
 @pytest.mark.parametrize("status", [500, 503, 504])
 def test_case_03_server_that_fails_each_renewal_but_shows_the_lease_has_not_renewed_it(
     scene: Scene, status: int
