@@ -7,6 +7,7 @@ Fixtures: the two clusters that tests run on.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 MATRIX_CELL = "::test_struck_deploy"
 
 BOTH = [pytest.param("sandbox", id="sandbox"), pytest.param("real", id="real", marks=pytest.mark.real)]
+
+
+# NB: a shell without a terminal starts what runs in the background (`nohup .ci/run &`) with these ignored, every
+# process below inherits that, and a test of a signal would wait for an end that never comes.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
