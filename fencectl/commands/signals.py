@@ -7,8 +7,9 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 
 from fencectl.core.errors import ExitCode
@@ -40,18 +41,23 @@ class Signals:
 
     stop: threading.Event
     code: ExitCode | None = None
+    _news: SimpleQueue[bool] = field(default_factory=SimpleQueue)
 
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Take INT, TERM and HUP for as long as the context lasts; a second signal changes nothing."""
         # NB: what the caller ignores stays ignored, as `nohup` asks.
         numbers = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        teller = threading.Thread(target=self._tell, name="signals", daemon=True)
+        teller.start()
         before = {number: signal.signal(number, self._note) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            self._news.put(False)
+            teller.join(1)
 
     def raise_for(self, code: ExitCode) -> None:
         """End as if that signal had come."""
@@ -60,4 +66,12 @@ class Signals:
         self.stop.set()
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.raise_for(SIGNALS[signal.Signals(number)])
+        # NB: the thread that this interrupts may be inside of `stop.wait`, with the event's own lock held: to set
+        # it here would wait for that lock for ever. This queue may be used from within a signal handler.
+        if self.code is None:
+            self.code = SIGNALS[signal.Signals(number)]
+        self._news.put(True)
+
+    def _tell(self) -> None:
+        while self._news.get():
+            self.stop.set()
