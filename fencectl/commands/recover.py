@@ -59,9 +59,7 @@ class OrderlySignals(Signals):
 
     orderly: bool = False
 
-    def raise_for(self, code: ExitCode) -> None:
-        first = self.code is None
-        Signals.raise_for(self, code)
+    def interrupt(self, first: bool) -> None:
         if first and not self.orderly:
             raise _Interrupted
 

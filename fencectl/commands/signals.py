@@ -68,9 +68,14 @@ class Signals:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         # NB: the thread that this interrupts may be inside of `stop.wait`, with the event's own lock held: to set
         # it here would wait for that lock for ever. This queue may be used from within a signal handler.
-        if self.code is None:
+        first = self.code is None
+        if first:
             self.code = SIGNALS[signal.Signals(number)]
         self._news.put(True)
+        self.interrupt(first)
+
+    def interrupt(self, first: bool) -> None:
+        """What else the handler does, in the middle of the main thread: it may raise, and take no lock."""
 
     def _tell(self) -> None:
         while self._news.get():
