@@ -79,31 +79,33 @@ def conflict_text(conflicts: tuple[FieldConflict, ...]) -> str:
     return ", ".join([*named, *([f"{more} more"] if more else [])])
 
 
-class Applier:
+@dataclass(frozen=True, slots=True)
+class Hands:
     """
-    Applies a plan.
+    What step 8 acts through.
 
     `keeper` vouches for the lease; `stop_if_asked`: raises where the work must end; `begun`: called as soon as it
     is possible that something has changed.
     """
 
+    door: Door
+    clock: Clock
+    keeper: Keeper
+    stop_if_asked: Callable[[], None]
+    tell: Callable[[str], None]
+    begun: Callable[[], None]
+
+
+class Applier:
+    """Applies a plan; `force`: takes over fields that others own."""
+
     def __init__(
         self,
-        door: Door,
-        clock: Clock,
-        keeper: Keeper,
+        hands: Hands,
         *,
-        stop_if_asked: Callable[[], None],
-        tell: Callable[[str], None],
-        begun: Callable[[], None],
         force: bool,
     ) -> None:
-        self._door = door
-        self._clock = clock
-        self._keeper = keeper
-        self._stop_if_asked = stop_if_asked
-        self._tell = tell
-        self._begun = begun
+        self._hands = hands
         self._force = force
         self._established: set[str] = set()
 
@@ -113,7 +115,7 @@ class Applier:
 
         Raises ApplyError, ApplyUnknownError, LeaseLostError, StoppedError, NotReadableError.
         """
-        end_s = self._clock.monotonic_s() + timeout_s
+        end_s = self._hands.clock.monotonic_s() + timeout_s
         if plan.applyset is not None:
             # NB: before any member is made, or a run that dies in between would leave members out of sight.
             self.apply_one(plan.applyset.parent(plan.applyset.everything), end_s=end_s, counts=False)
@@ -130,9 +132,11 @@ class Applier:
             ref.api_version, ref.kind, ref.plural, ref.namespace, ref.name, str(dig(raw, "metadata", "uid"))
         )
         if planned.configuration.left_out:
-            self._tell(f"{ref.display}: left out, a fence has it: {', '.join(planned.configuration.left_out)}")
+            self._hands.tell(
+                f"{ref.display}: left out, a fence has it: {', '.join(planned.configuration.left_out)}"
+            )
         if changed:
-            self._tell(f"{ref.display} {'created' if planned.version is None else 'changed'}")
+            self._hands.tell(f"{ref.display} {'created' if planned.version is None else 'changed'}")
         return Made(made, raw, changed, planned.has_status, planned.held)
 
     def apply_one(
@@ -146,27 +150,29 @@ class Applier:
         name = configuration.target.display
         asked = False
         while True:
-            self._stop_if_asked()
-            answer = apply(self._door, configuration, force=self._force, deadline_s=deadline_under(self._keeper))
+            self._hands.stop_if_asked()
+            answer = apply(
+                self._hands.door, configuration, force=self._force, deadline_s=deadline_under(self._hands.keeper)
+            )
             match answer:
                 case Applied(raw):
                     if counts:
-                        self._begun()
+                        self._hands.begun()
                     return raw
                 case Unknown(detail):
                     asked = True
                     if counts:
-                        self._begun()
-                    if self._clock.monotonic_s() >= end_s:
+                        self._hands.begun()
+                    if self._hands.clock.monotonic_s() >= end_s:
                         raise ApplyUnknownError(f"nobody can say whether {name} was applied", reason=detail)
                 case Refused(Why.BUSY, _, detail):
-                    if self._clock.monotonic_s() >= end_s:
+                    if self._hands.clock.monotonic_s() >= end_s:
                         raise self._timed_out(name, detail, asked=asked)
-                case Refused(Why.GONE, 404, detail) if new_kind and self._clock.monotonic_s() < end_s:
+                case Refused(Why.GONE, 404, detail) if new_kind and self._hands.clock.monotonic_s() < end_s:
                     pass
                 case _:
                     raise _refused(name, configuration.where, answer)
-            self._clock.wait(None, PAUSE_S)
+            self._hands.clock.wait(None, PAUSE_S)
 
     @staticmethod
     def _timed_out(name: str, detail: str, *, asked: bool) -> FencectlError:
@@ -181,19 +187,19 @@ class Applier:
         name = planned.definition
         if name is None or name in self._established:
             return
-        end_s = min(end_s, self._clock.monotonic_s() + ESTABLISH_S)
+        end_s = min(end_s, self._hands.clock.monotonic_s() + ESTABLISH_S)
         ref = ObjectRef(
             "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", None, name, ""
         )
         while True:
-            self._stop_if_asked()
-            seen = read(self._door, ref)
+            self._hands.stop_if_asked()
+            seen = read(self._hands.door, ref)
             if seen is not None and is_established(seen.raw):
                 self._established.add(name)
                 return
-            if self._clock.monotonic_s() >= end_s:
+            if self._hands.clock.monotonic_s() >= end_s:
                 raise ApplyError(f"{ref.display} is not served, so that {planned.ref.display} cannot be applied")
-            self._clock.wait(None, ESTABLISH_POLL_S)
+            self._hands.clock.wait(None, ESTABLISH_POLL_S)
 
 
 def _refused(name: str, where: str, answer: ApplyAnswer) -> FencectlError:

@@ -17,8 +17,6 @@ from fencectl.run.record import Record, RecordBook
 from fencectl.run.timeline import Timeline
 
 _KEY = "record-"
-KEPT = 50
-"""So many records of the newest deploys stay."""
 
 
 class TokenUsedError(FencectlError):
@@ -90,13 +88,8 @@ class DeployRecord:
             ended = second_time(self.clock.wall())
             value |= {"outcome": outcome, "step": step, "code": code, "endedAt": ended}
         key = f"{_KEY}{self.generation}"
-        changes = [Change(key, data.get(key), encode_ascii(value))]
-        # NB: a ConfigMap has room for a megabyte; the numbers never start again, since the newest stay.
-        for number, _ in sorted(_records(record), key=lambda one: one[0]):
-            old = f"{_KEY}{number}"
-            if number <= self.generation - KEPT and old in data:
-                changes.append(Change(old, data[old], None))
-        return tuple(changes)
+        # NB: the numbers never start again: the newest 50 stay, and what writes takes the older ones away.
+        return (Change(key, data.get(key), encode_ascii(value)),)
 
     def _must_be_new(self, record: Record, token: int) -> None:
         last = _last_token(record)

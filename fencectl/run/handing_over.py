@@ -12,14 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fencectl.cluster.clock import Clock
 from fencectl.core.apply_plan import ApplyPlan
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.refs import dig
 from fencectl.core.rollout import Followed, Follows, RolloutVerdict, Target
-from fencectl.run.applying import Applier, Made, Tally
+from fencectl.run.applying import Applier, Hands, Made, Tally
 from fencectl.run.keeper import Keeper
-from fencectl.run.ports import Door
 from fencectl.run.pruning import Pruned, Pruner, key_of
 
 if TYPE_CHECKING:
@@ -76,28 +74,18 @@ class Handed:
 
 class HandingOver:
     """
-    Does step 8. The callbacks are those of `Applier`.
+    Does step 8.
 
     `follower`: None where there is nothing that could follow (a simulation): then nothing is called a success.
     """
 
     def __init__(
         self,
-        door: Door,
-        clock: Clock,
-        keeper: Keeper,
+        hands: Hands,
         *,
-        stop_if_asked: Callable[[], None],
-        tell: Callable[[str], None],
-        begun: Callable[[], None],
         follower: Follows | None,
     ) -> None:
-        self._door = door
-        self._clock = clock
-        self._keeper = keeper
-        self._stop_if_asked = stop_if_asked
-        self._tell = tell
-        self._begun = begun
+        self._hands = hands
         self._follower = follower
 
     def run(self, plan: ApplyPlan, handed: Handed, *, timeout_s: float) -> None:
@@ -106,18 +94,10 @@ class HandingOver:
 
         Raises what the applier raises.
         """
-        end_s = self._clock.monotonic_s() + timeout_s
-        applier = Applier(
-            self._door,
-            self._clock,
-            self._keeper,
-            stop_if_asked=self._stop_if_asked,
-            tell=self._tell,
-            begun=self._begun,
-            force=plan.force,
-        )
+        end_s = self._hands.clock.monotonic_s() + timeout_s
+        applier = Applier(self._hands, force=plan.force)
         applier.apply_all(plan, handed.tally, timeout_s=timeout_s)
-        self._tell(f"applied {len(handed.tally.made)} objects, {handed.tally.changed} changed")
+        self._hands.tell(f"applied {len(handed.tally.made)} objects, {handed.tally.changed} changed")
         self._follow(plan, handed, end_s=end_s)
         self._prune(plan, applier, handed, end_s=end_s)
 
@@ -129,17 +109,17 @@ class HandingOver:
             return
         for one in handed.tally.made:
             if one.held:
-                self._tell(
+                self._hands.tell(
                     f"{one.ref.display} is not followed: this run suspends it, it moves once it is released"
                 )
         targets = [_target(one) for one in handed.tally.made if not one.held]
         if not targets:
             return
-        left_s = max(1.0, end_s - self._clock.monotonic_s())
+        left_s = max(1.0, end_s - self._hands.clock.monotonic_s())
         if plan.follow_timeout_s is not None:
             left_s = min(left_s, plan.follow_timeout_s)
         handed.judge(self._follower.follow(targets, left_s))
-        self._stop_if_asked()
+        self._hands.stop_if_asked()
 
     def _prune(self, plan: ApplyPlan, applier: Applier, handed: Handed, *, end_s: float) -> None:
         applyset = plan.applyset
@@ -148,19 +128,12 @@ class HandingOver:
         if handed.codes:
             handed.pruned = Pruned(withheld="what was applied has not succeeded")
         else:
-            pruner = Pruner(
-                self._door,
-                self._clock,
-                self._keeper,
-                stop_if_asked=self._stop_if_asked,
-                tell=self._tell,
-                begun=self._begun,
-            )
+            pruner = Pruner(self._hands)
             rendered = {key_of(planned.ref) for planned in plan.objects}
             handed.pruned = pruner.prune(applyset, rendered, partial=plan.partial)
         pruned = handed.pruned
         if pruned.withheld is not None:
-            self._tell(f"prune withheld: {pruned.withheld}")
+            self._hands.tell(f"prune withheld: {pruned.withheld}")
             handed.note(
                 ExitCode.OUTCOME_UNKNOWN,
                 f"the prune was withheld: {pruned.withheld}",
@@ -217,15 +190,9 @@ def hand_over(
         stage.tell(8, text)
 
     handed = result.handed = Handed(len(plan.objects))
-    HandingOver(
-        stage.door,
-        stage.clock,
-        keeper,
-        stop_if_asked=stop_if_asked,
-        tell=tell,
-        begun=begun,
-        follower=stage.follower(must_stop, tell) if stage.follower is not None else None,
-    ).run(plan, handed, timeout_s=timeout_s)
+    hands = Hands(stage.door, stage.clock, keeper, stop_if_asked, tell, begun)
+    follower = stage.follower(must_stop, tell) if stage.follower is not None else None
+    HandingOver(hands, follower=follower).run(plan, handed, timeout_s=timeout_s)
     result.codes += handed.codes
     result.cause, result.reason, result.hint = handed.cause, handed.reason, handed.hint
 

@@ -8,7 +8,7 @@ object that was read, still a member and under no fence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from fencectl.cluster.api_resources import ApiResources
@@ -24,8 +24,7 @@ from fencectl.core.apply_plan import SetPlan
 from fencectl.core.applyset import PART_OF, why_withheld
 from fencectl.core.marks import read_mark
 from fencectl.core.refs import ObjectRef, dig, is_deleting, labels_of
-from fencectl.run.applying import deadline_under
-from fencectl.run.keeper import Keeper
+from fencectl.run.applying import Hands, deadline_under
 from fencectl.run.ports import Door
 from fencectl.run.story import PAUSE_S, StoppedError, read
 
@@ -119,28 +118,17 @@ class Pruned:
 
 
 class Pruner:
-    """Deletes members, last stage first. The callbacks are those of the applier."""
+    """Deletes members, last stage first."""
 
     def __init__(
         self,
-        door: Door,
-        clock: Clock,
-        keeper: Keeper,
-        *,
-        stop_if_asked: Callable[[], None],
-        tell: Callable[[str], None],
-        begun: Callable[[], None],
+        hands: Hands,
     ) -> None:
-        self._door = door
-        self._clock = clock
-        self._keeper = keeper
-        self._stop_if_asked = stop_if_asked
-        self._tell = tell
-        self._begun = begun
+        self._hands = hands
 
     def prune(self, applyset: SetPlan, rendered: Collection[Key], *, partial: bool) -> Pruned:
         """Delete the members that are not rendered. `partial`: also on a partial view, what is seen of it."""
-        members = list_members(self._door, self._clock, applyset)
+        members = list_members(self._hands.door, self._hands.clock, applyset)
         pruned = Pruned(seen_whole=not members.unreadable)
         why = why_not_prune(members, rendered)
         if why is not None and not partial:
@@ -151,19 +139,19 @@ class Pruner:
             kept = self._delete(ref, applyset.id)
             if kept is None:
                 pruned.gone.append(ref)
-                self._tell(f"{ref.display} pruned")
+                self._hands.tell(f"{ref.display} pruned")
             else:
                 pruned.left.append((ref, kept))
-                self._tell(f"{ref.display} is not pruned: {kept}")
+                self._hands.tell(f"{ref.display} is not pruned: {kept}")
         return pruned
 
     def _delete(self, ref: ObjectRef, label: str) -> str | None:
         """Delete one member; why it stays, or None where it is gone or on its way."""
         why = "it is changed all the time"
         for _ in range(TRIES):
-            self._stop_if_asked()
+            self._hands.stop_if_asked()
             try:
-                seen = read(self._door, ref)
+                seen = read(self._hands.door, ref)
             except StoppedError as unread:
                 return unread.sentence
             if seen is None or is_deleting(seen.raw):
@@ -173,12 +161,12 @@ class Pruner:
             if read_mark(seen) is not None:
                 return "it is under a fence"
             version = str(dig(seen.raw, "metadata", "resourceVersion"))
-            match delete(self._door, ref, version, deadline_s=deadline_under(self._keeper)):
+            match delete(self._hands.door, ref, version, deadline_s=deadline_under(self._hands.keeper)):
                 case Applied() | Refused(Why.GONE):
-                    self._begun()
+                    self._hands.begun()
                     return None
                 case Unknown(detail):
-                    self._begun()
+                    self._hands.begun()
                     why = f"nobody can say whether it is gone: {detail}"
                 case Refused(Why.GUARD):
                     continue
@@ -186,5 +174,5 @@ class Pruner:
                     why = detail
                 case Refused(_, status, detail):
                     return f"{status}: {detail}"
-            self._clock.wait(None, PAUSE_S)
+            self._hands.clock.wait(None, PAUSE_S)
         return why

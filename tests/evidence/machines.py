@@ -161,7 +161,9 @@ def way_into_namespaces() -> tuple[str, ...]:
             continue
         if done.returncode == 0:
             return way
-    pytest.skip("no namespaces can be made here")
+    pytest.skip(
+        "no namespaces can be made here: run it as root, with user namespaces allowed, or with sudo that asks nothing"
+    )
 
 
 _ASK = """

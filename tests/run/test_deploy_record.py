@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from fencectl.core.errors import ExitCode
-from fencectl.run.deploy_record import KEPT, DeployRecord
+from fencectl.core.record_write import KEPT_RECORDS
+from fencectl.run.deploy_record import DeployRecord
 from fencectl.run.timeline import Timeline
 from tests.support.deploying import RECORD, Scene
 
@@ -35,7 +36,7 @@ def test_newest_fifty_stay_and_nothing_else_of_the_record_goes() -> None:
     assert (result.generation, result.token) == (61, 61)
     numbers = sorted(int(key.removeprefix("record-")) for key in data(scene) if key not in kept)
     assert numbers == list(range(12, 62))
-    assert len(numbers) == KEPT
+    assert len(numbers) == KEPT_RECORDS
     assert {key: data(scene)[key] for key in kept} == kept
 
 
