@@ -34,6 +34,7 @@ from fencectl.report.style import WIDTH, wrap
 from fencectl.report.text import overview
 from fencectl.report.words import count, quoted
 from fencectl.run.left import inside_is_unknown, patches_left
+from fencectl.run.pruning import WITHHELD_HINT
 from fencectl.run.transaction import Result
 
 REMIND_S = 30.0
@@ -160,7 +161,7 @@ class Show:
         conflict = plan.apply is not None and any(one.what is What.CONFLICT for one in plan.apply.changes)
         if code is ExitCode.OUTCOME_UNKNOWN:
             cause = f"the prune was withheld: {withheld}"
-            hint = "look at what is rendered; `--allow-partial-prune` takes away what is seen nevertheless"
+            hint = WITHHELD_HINT
         elif conflict:
             cause = "fields belong to others"
             hint = "leave them out of the manifests, or take them over with `--force-conflicts`"

@@ -18,7 +18,7 @@ from fencectl.core.refs import dig
 from fencectl.core.rollout import Followed, Follows, RolloutVerdict, Target
 from fencectl.run.applying import Applier, Hands, Made, Tally
 from fencectl.run.keeper import Keeper
-from fencectl.run.pruning import Pruned, Pruner, key_of
+from fencectl.run.pruning import WITHHELD_HINT, Pruned, Pruner, key_of
 
 if TYPE_CHECKING:
     from fencectl.run.stage import Result, Stage
@@ -137,7 +137,7 @@ class HandingOver:
             handed.note(
                 ExitCode.OUTCOME_UNKNOWN,
                 f"the prune was withheld: {pruned.withheld}",
-                hint="look at what is rendered; `--allow-partial-prune` takes away what is seen nevertheless",
+                hint=WITHHELD_HINT,
             )
         elif pruned.left:
             ref, why = pruned.left[0]

@@ -31,6 +31,7 @@ from fencectl.run.story import PAUSE_S, StoppedError, read
 LIST_S = 30.0
 # A member may be written all the time by its controller; each try reads it afresh.
 TRIES = 5
+WITHHELD_HINT = "look at what is rendered; `--allow-partial-prune` takes away what is seen nevertheless"
 
 
 @dataclass(frozen=True, slots=True)
