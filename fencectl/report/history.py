@@ -157,8 +157,9 @@ def _axis(first: float, last: float, room: int) -> str:
         column = round(number * (room - 1) / max(1, min(5, room // (taken + 4)) - 1))
         at = datetime.fromtimestamp(math.floor(first + (last - first) * column / (room - 1)), UTC)
         column = min(column, room - taken)
-        if len(text) < column or not text:
-            text = f"{text:<{column}}{at.strftime(form)}"
+        label = at.strftime(form)
+        if (len(text) < column or not text) and not text.endswith(label):
+            text = f"{text:<{column}}{label}"
     return f"{text} UTC"
 
 
@@ -187,7 +188,8 @@ def as_markdown_story(past: Past, source: Source) -> str:
         return "\n".join([*lines, inline(past.problem), ""])
     lines += [inline(_who(past, source)), ""]
     if past.command:
-        block = visible(past.command)
+        # NB: in the log of an Actions step a line that begins with `::` is a command to the runner.
+        block = f"$ {visible(past.command)}"
         lines += [fence_for(block), block, fence_for(block), ""]
     if past.spans:
         lines += ["```mermaid", *_gantt(past, source), "```", ""]

@@ -97,7 +97,8 @@ class HandingOver:
         end_s = self._hands.clock.monotonic_s() + timeout_s
         applier = Applier(self._hands, force=plan.force)
         applier.apply_all(plan, handed.tally, timeout_s=timeout_s)
-        self._hands.tell(f"applied {len(handed.tally.made)} objects, {handed.tally.changed} changed")
+        made = len(handed.tally.made)
+        self._hands.tell(f"applied {made} {'object' if made == 1 else 'objects'}, {handed.tally.changed} changed")
         self._follow(plan, handed, end_s=end_s)
         self._prune(plan, applier, handed, end_s=end_s)
 
