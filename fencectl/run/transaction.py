@@ -23,25 +23,20 @@ from dataclasses import replace
 from functools import partial
 
 from fencectl.core.deploy import DeployPlan, HeldError
-from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
-from fencectl.core.identity import parse_holder
-from fencectl.core.journal import Journal, LeaseRef
-from fencectl.core.lease import LeaseTerms, free_own_lease
+from fencectl.core.errors import ExitCode, FencectlError
+from fencectl.core.journal import Journal
 from fencectl.core.nesting import Around, handed_on
 from fencectl.core.refs import ObjectRef, Seen
-from fencectl.core.report import FenceKind
 from fencectl.evidence.redact import redact_command
 from fencectl.run.deploy_record import DeployRecord
-from fencectl.run.fencing import Fence, Fencer, Ledger, changed_fence
+from fencectl.run.fencing import Fencer, Ledger, changed_fence
 from fencectl.run.flux_revision import Hands
 from fencectl.run.handing_over import code_of
 from fencectl.run.keeper import Keeper, LeaseLostError, Loss
-from fencectl.run.leasing import Freed, LeaseAt, free_lease, take_lease, theft
 from fencectl.run.nesting import (
     NOTHING_INSIDE,
     WHAT_IS_INSIDE,
     announce_inside,
-    borrow,
     find_inside,
     release_all,
 )
@@ -49,8 +44,9 @@ from fencectl.run.nodes import NodeRoller
 from fencectl.run.overseer import Overseer
 from fencectl.run.paying import pay
 from fencectl.run.stage import Result, Stage
-from fencectl.run.story import WRITE_S, StoppedError, read
+from fencectl.run.story import StoppedError
 from fencectl.run.suspending import Suspender, ToSuspend
+from fencectl.run.tenure import Tenure
 from fencectl.run.timeline import Timeline
 from fencectl.run.unwind import Unwound
 
@@ -77,8 +73,7 @@ class Deploy:
         self._result = Result()
         self._timeline = Timeline(stage.clock)
         self._ledger = Ledger(noting=self._timeline.fence)
-        self._keeper: Keeper | None = None
-        self._lease_ref: LeaseRef | None = None
+        self._tenure = Tenure(stage, plan, own, around, self._result, self._ledger, self._note)
         self._seq = 0
         self._checked_s = 0.0
         self._story = DeployRecord(
@@ -89,12 +84,12 @@ class Deploy:
             command=redact_command(plan.payload, stage.environ),
             timeline=self._timeline,
         )
-        self._lost: LeaseLostError | None = None
         self._freed_as: Seen | None = None
 
     def run(self) -> Result:
         """Do all of it; raises only where nothing was changed at all (the lease was not taken)."""
-        self._take_lease()  # (2)
+        self._begin(2)
+        self._tenure.take(self._story.last_token, self._timeline)  # (2)
         try:
             self._stop_if_asked()
             if self._around is None:
@@ -116,35 +111,12 @@ class Deploy:
         self._unwind()  # (10)
         return self._result
 
-    # (2)
-
-    def _take_lease(self) -> None:
-        stage, plan = self._stage, self._plan
-        self._begin(2)
-        if self._around is not None:
-            self._keeper = borrow(stage.door, stage.keeper_door, stage.clock, stage.threads, self._around)
-            self._remember_lease(self._keeper)
-            self._result.within = self._around.holder
-            whose = parse_holder(self._around.holder).title
-            stage.tell(2, f"inside of {whose}, under {self._keeper.lease.ref.display}")
-            return
-        terms = LeaseTerms(self._own.holder, plan.lease_duration_s, stage.clock.wall(), self._own)
-        at = LeaseAt(*plan.lease, last_token=self._story.last_token())
-        self._keeper = take_lease(stage.door, stage.keeper_door, stage.clock, stage.threads, at, terms)
-        self._remember_lease(self._keeper)
-        self._timeline.begin(2, "lease")
-        stage.tell(2, f"{self._keeper.lease.ref.display} taken, token {self._keeper.transitions}")
-
-    def _remember_lease(self, keeper: Keeper) -> None:
-        self._result.token = keeper.transitions
-        self._lease_ref = LeaseRef(*self._plan.lease, keeper.lease.ref.uid, keeper.duration_s, keeper.transitions)
-
     # (3)
 
     def _write_record(self, phase: str, *, outcome: str | None = None) -> None:
-        if self._keeper is None:
+        keeper = self._tenure.keeper
+        if keeper is None:
             return
-        keeper = self._keeper
         if self._around is not None:
             if phase == "placing" and (self._plan.suspend or self._plan.nodes):
                 announce_inside(self._stage.door, self._stage.clock, keeper, self._around)
@@ -154,7 +126,7 @@ class Deploy:
             token=keeper.transitions,
             outcome=outcome,
             step=self._result.step if outcome is not None else None,
-            before=lambda: self._must_hold(keeper),
+            before=self._tenure.must_hold,
             code=None if outcome is None else self._result.code,
         )
 
@@ -169,7 +141,7 @@ class Deploy:
             self._stage.door,
             self._stage.clock,
             self._fencer(),
-            self._held(),
+            self.keeper,
             journal_for=self._journal,
             must_stop=self._must_stop,
             tell=lambda text: self._stage.tell(step, text),
@@ -186,7 +158,7 @@ class Deploy:
             self._stage.door,
             self._stage.clock,
             self._fencer(),
-            self._held(),
+            self.keeper,
             self._ledger,
             journal_for=lambda: self._journal(1000),
             command=self._plan.node_command or None,
@@ -210,22 +182,22 @@ class Deploy:
         self._stop_if_asked()
         self._write_record("deploying")
         self._stop_if_asked()  # NB: the record may have taken a while.
-        self._held().must_hold(0.0)
+        self.keeper.must_hold(0.0)
         self._timeline.begin(8, form)
-        lent = Hands(self._ledger, self._suspend, self._may_release, self._stop_if_asked, self._must_stop)
-        pay(self._stage, self._result, self._plan, self._held(), lent, self._child_environ(), self._overseer)
+        lent = Hands(self._ledger, self._suspend, self._tenure.may_release, self._stop_if_asked, self._must_stop)
+        pay(self._stage, self._result, self._plan, self.keeper, lent, self._child_environ(), self._overseer)
         self._timeline.end(8, form, "failed" if self._result.codes else "done")
         if not self._result.codes:
             return
         self._timeline.fail(f"{form}: {self._result.reason or self._result.cause}")
         self._note_interrupt()
-        if self._lost is not None:
-            self._note(self._lost)
+        if self._tenure.lost is not None:
+            self._note(self._tenure.lost)
 
     # (10)
 
     def _unwind(self) -> None:
-        result, stage, keeper = self._result, self._stage, self._keeper
+        result, stage = self._result, self._stage
         self._begin(10)
         self._timeline.begin(10, "release")
         end_s = stage.clock.monotonic_s() + (UNWIND_AFTER_SIGNAL_S if stage.interrupted.is_set() else UNWIND_S)
@@ -235,60 +207,24 @@ class Deploy:
             result.codes.append(ExitCode.STILL_FENCED)
         self._timeline.unwound(result.unwound.clean, self._ledger.fences)
         self._write_outcome()
-        if keeper is not None:
-            self._end_lease(keeper, end_s=end_s)
+        self._tenure.end(self._freed_as, end_s=end_s)
         result.ended_at = stage.clock.wall()
 
     def _release_all(self, end_s: float) -> Unwound:
         """Release what runs inside of this one have left, then its own fences; the ranks see to that order."""
-        result, plan, inside = self._result, self._plan, NOTHING_INSIDE
+        result, plan, inside, keeper = self._result, self._plan, NOTHING_INSIDE, self._tenure.keeper
         # NB: only a command can have had a run inside; without any there is nothing to look for.
         ran = (plan.command and result.applied) or (plan.node_command and result.step >= 6)
-        if self._keeper is not None and ran:
-            whose, has_own = (self._keeper, self._own.holder), bool(self._ledger.fences)
-            on_lease = partial(self._judge, self._keeper) if self._around is None else lambda _: None
+        if keeper is not None and ran:
+            whose, has_own = (keeper, self._own.holder), bool(self._ledger.fences)
+            on_lease = partial(self._tenure.judge, keeper) if self._around is None else lambda _: None
             inside = find_inside(
                 self._stage.door, self._stage.clock, *whose, has_own=has_own, end_s=end_s, on_lease=on_lease
             )
         self._freed_as = inside.lease
         result.unresolved += [WHAT_IS_INSIDE] if inside.unread is not None else []
-        is_stolen = self._lost is not None and self._lost.loss is Loss.STOLEN
-        return release_all(self._stage, self._ledger, inside, is_stolen, self._may_release, end_s=end_s)
-
-    def _may_release(self, fence: Fence) -> str | None:
-        """
-        Why a fence must stay, or None.
-
-        A suspension goes only under a lease that is ours: held, or lost and read again; or where it landed only
-        after the loss. Raises where the lease cannot be read. NB: that no renewal was acknowledged does not say
-        that nobody else has taken it.
-        """
-        keeper = self._keeper
-        if keeper is None or fence.kind is not FenceKind.SUSPENSION or self._ledger.came_late(fence):
-            return None
-        lost = self._lost
-        if lost is None:
-            try:
-                keeper.must_hold(0.0)
-            except LeaseLostError as now_lost:
-                self._note(now_lost)
-                lost = now_lost
-        if self._around is not None if lost is None else lost.loss is not Loss.STOLEN:
-            # NB: inside of another run nobody renews for us, so what is known of the lease may be a while old.
-            lost = self._stolen(keeper)
-        return None if lost is None else f"the lease is in somebody else's hands: {lost.reason}"
-
-    def _stolen(self, keeper: Keeper) -> LeaseLostError | None:
-        """Read the lease that was lost: taken by somebody else, or None where it is still ours."""
-        return self._judge(keeper, read(self._stage.door, keeper.lease.ref))
-
-    def _judge(self, keeper: Keeper, now: Seen | None) -> LeaseLostError | None:
-        """Whether the lease as it was read is somebody else's; that is noted."""
-        stolen = theft(keeper, now)
-        if stolen is not None:
-            keeper.is_stolen(str(stolen.reason))
-            self._note(stolen)
-        return stolen
+        is_stolen = self._tenure.lost is not None and self._tenure.lost.loss is Loss.STOLEN
+        return release_all(self._stage, self._ledger, inside, is_stolen, self._tenure.may_release, end_s=end_s)
 
     def _write_outcome(self) -> None:
         if self._result.generation is None:
@@ -304,51 +240,21 @@ class Deploy:
             self._stage.tell(10, f"the outcome could not be recorded: {failure.sentence}")
             self._result.codes.append(ExitCode.OUTCOME_UNKNOWN)
 
-    def _end_lease(self, keeper: Keeper, *, end_s: float) -> None:
-        result, stage = self._result, self._stage
-        keeper.stop()
-        if self._around is not None:
-            return
-        freed_as = self._freed_as or keeper.lease
-        patch = free_own_lease(freed_as, holder=keeper.holder, transitions=keeper.transitions)
-        if result.unwound is None or not result.unwound.clean or result.unresolved:
-            # NB: a lease that somebody has taken is his, not one that we have left.
-            result.lease_kept = self._lost is None or self._lost.loss is not Loss.STOLEN
-            result.lease_patch = patch
-            return
-        match free_lease(stage.door, stage.clock, keeper, freed_as, end_s=end_s):
-            case Freed.FREE:
-                stage.tell(10, f"freed {keeper.lease.ref.display}")
-            case Freed.IN_OTHER_HANDS:
-                try:
-                    self._stolen(keeper)
-                except (NotReadableError, StoppedError):
-                    self._note(LeaseLostError(Loss.STOLEN, reason="somebody else has taken it"))
-            case Freed.STILL_OURS:
-                result.lease_kept, result.lease_patch = True, patch
-                result.codes.append(ExitCode.STILL_FENCED)
-
     # What all steps share
 
     def _begin(self, step: int) -> None:
         self._result.step = step if step != 10 else self._result.step
 
-    def _held(self) -> Keeper:
-        if self._keeper is None:
-            raise LeaseLostError(Loss.NOT_RENEWED, reason="no lease was taken")
-        return self._keeper
-
-    def _must_hold(self, keeper: Keeper) -> None:
-        if self._lost is not None:
-            # NB: the keeper learns of it with its next renewal only.
-            raise self._lost
-        keeper.must_hold(WRITE_S)
+    @property
+    def keeper(self) -> Keeper:
+        """Who keeps the lease; raises LeaseLostError before it was taken."""
+        return self._tenure.held()
 
     def _overseer(self) -> Overseer:
-        return Overseer(self._stage.processes, self._held(), self._stage.clock, self._stage.threads)
+        return Overseer(self._stage.processes, self.keeper, self._stage.clock, self._stage.threads)
 
     def _fencer(self) -> Fencer:
-        return Fencer(self._stage.door, self._stage.clock, self._held(), self._ledger)
+        return Fencer(self._stage.door, self._stage.clock, self.keeper, self._ledger)
 
     def _journal(self, rank: int) -> Journal:
         self._seq += 1
@@ -357,7 +263,7 @@ class Deploy:
             seq=self._seq,
             rank=rank + (self._around.rank if self._around is not None else 0),
             at=self._stage.clock.wall(),
-            lease=self._lease_ref,
+            lease=self._tenure.ref,
             details=None,
             reason=f"deploy {self._result.generation}" if self._around is None else "a deploy inside of another",
             source=None,
@@ -373,11 +279,11 @@ class Deploy:
         """Why the work must end now, or None. Asked often; the cluster is read at most once a heartbeat."""
         if self._stage.interrupted.is_set():
             return "interrupted"
-        keeper = self._held()
+        keeper = self.keeper
         try:
             keeper.must_hold(0.0)
         except LeaseLostError as lost:
-            self._lost = lost
+            self._tenure.lost = lost
             return f"{lost.sentence}: {lost.reason}"
         now_s = self._stage.clock.monotonic_s()
         if now_s - self._checked_s < keeper.duration_s / 3:
@@ -392,19 +298,19 @@ class Deploy:
 
     def _stop_if_asked(self) -> None:
         if (why := self._must_stop()) is not None:
-            raise self._lost or StoppedError(why)
+            raise self._tenure.lost or StoppedError(why)
 
     def _note(self, failure: FencectlError) -> None:
         result = self._result
         if isinstance(failure, LeaseLostError):
-            self._lost = result.lost = failure
+            self._tenure.lost = result.lost = failure
         self._timeline.fail(failure)
         if isinstance(failure, HeldError):
             result.held = failure.report
         result.blame(failure)
-        if self._lost is not None and result.lost is None:
+        if self._tenure.lost is not None and result.lost is None:
             # NB: a step that was told to stop because of it says only that it has stopped.
-            self._note(self._lost)
+            self._note(self._tenure.lost)
         interrupted = self._note_interrupt()
         if interrupted and not isinstance(failure, LeaseLostError):
             # NB: whatever ended the step, it was asked to: its own code would hide the interrupt.

@@ -51,7 +51,7 @@ def test_lease_whose_answer_was_lost_runs_from_the_first_try() -> None:
 
     def before(number: int) -> None:
         if number == 2 and scene.current is not None:
-            left_s.append(scene.current._held().held_for_s())
+            left_s.append(scene.current.keeper.held_for_s())
 
     scene.door.before = before
     result = scene.deploy()

@@ -38,6 +38,7 @@ from fencectl.run import (
     story,
     suspending,
     takeover,
+    tenure,
     transaction,
     unwind,
 )
@@ -350,7 +351,7 @@ MUTATIONS = (
     Mutation("fenced-before-recorded", "8.3 the record is written before anything becomes observable", "any", 2, ("I17",),
              _not_recorded()),
     Mutation("stolen-is-ours", "8.2 stolen: keep suspensions", "sleeper", 1, ("I2",),
-             _replaced(transaction.Deploy, "_stolen", lambda *_: None)),
+             _replaced(tenure.Tenure, "_stolen", lambda *_: None)),
     Mutation("nobody-oversees", "8.2 the payload is dead before the lease is over", "starved", 211, ("I16",),
              _replaced(overseer.Overseer, "_oversee", lambda *_: None)),
     Mutation("token-starts-again", "8.3 a deleted lease starts again at its last token + 1", "overtaken", 3, ("I7",),

@@ -146,7 +146,7 @@ class Scene:
 
     def renew(self) -> bool:
         """Let the keeper renew once, as its thread would."""
-        return bool(self.current is not None and self.current._held().renew())
+        return bool(self.current is not None and self.current.keeper.renew())
 
     def _wait(self, seconds: float) -> None:
         self.sandbox.clock.advance(seconds)

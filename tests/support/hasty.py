@@ -20,12 +20,12 @@ heartbeat.LATE_WRITE_S = 0.2
 story.WRITE_S = 1.0
 story.PAUSE_S = 0.2
 
-from fencectl.commands import deploy, recover  # noqa: E402  -- they take times over as they are then
+from fencectl.commands import deploy_planning, deploy_target, recover  # noqa: E402  -- they take times over as they are then
 from fencectl.run import recovery, transaction  # noqa: E402
 
-deploy.SHORTEST_LEASE_S = 3
-deploy.LEASE_DURATION_S = 6
-deploy.LOOK_AGAIN_S = 0.2
+deploy_planning.SHORTEST_LEASE_S = 3
+deploy_planning.LEASE_DURATION_S = 6
+deploy_target.LOOK_AGAIN_S = 0.2
 recovery.LEASE_DURATION_S = 6
 
 

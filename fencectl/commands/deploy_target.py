@@ -1,0 +1,227 @@
+"""One deploy on one target: look, wait or refuse, plan, run the transaction, show what came of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from fencectl.cluster.clock import SystemClock
+from fencectl.cluster.kinds import CONFIGMAPS, record_of
+from fencectl.cluster.private_kubeconfig import kubeconfig_of, written
+from fencectl.cluster.transport import Transport
+from fencectl.commands.common import TargetSettings
+from fencectl.commands.deploy_files import Rendered
+from fencectl.commands.deploy_planning import TIMEOUT_S, Planning, lease_of
+from fencectl.commands.deploy_show import Show
+from fencectl.commands.options import Output
+from fencectl.commands.options_acting import DeployOptions
+from fencectl.commands.reading import Look, Subject
+from fencectl.commands.signals import Signals
+from fencectl.core.deploy import DeployPlan, only_live, refuse_others, why_not
+from fencectl.core.errors import ExitCode, NotReadableError
+from fencectl.core.journal import Journal, Phase
+from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of
+from fencectl.core.refs import ObjectRef, dig
+from fencectl.report.commands import where_of
+from fencectl.run.follow import Follower
+from fencectl.run.leasing import LeaseAt, LeaseBusyError
+from fencectl.run.nesting import believe
+from fencectl.run.payload import SystemProcesses
+from fencectl.run.ports import SystemThreads
+from fencectl.run.record import RecordBook
+from fencectl.run.story import WRITE_S, read
+from fencectl.run.transaction import Deploy, Stage
+
+LOOK_AGAIN_S = 5.0
+
+
+class DeployOnTarget:
+    """One run of the verb against one target, over connections that are open already."""
+
+    def __init__(
+        self,
+        options: DeployOptions,
+        target: TargetSettings,
+        subject: Subject,
+        door: Transport,
+        keeper_door: Transport,
+        signals: Signals,
+        show: Show,
+        told: Around | None,
+        rendered: Rendered | None,
+    ) -> None:
+        self._rendered = rendered
+        self._options = options
+        self._target = target
+        self._subject = subject
+        self._door = door
+        self._keeper_door = keeper_door
+        self._signals = signals
+        self._show = show
+        self._told = told
+        self._around: Around | None = None
+        self._clock = SystemClock()
+        self._wait_until_s = self._clock.monotonic_s() + (options.wait_timeout_s or TIMEOUT_S)
+
+    def run(self, after: ExitStack) -> ExitCode:
+        """Do all of it; `after`: takes the private kubeconfig away once everything has ended."""
+        planning = Planning(self._options, self._target, self._door, self._clock, self._subject.deadline_s)
+        self._around = self._run_around()
+        own = self._own_journal()
+        path: Path | None = None
+        while True:
+            look = self._may_begin()  # (1)
+            if isinstance(look, ExitCode):
+                return look
+            plan = planning.plan(own, self._around)
+            if self._rendered is not None:
+                with_objects = planning.with_objects(plan, self._rendered, self._signals, self._show)
+                if isinstance(with_objects, ExitCode):
+                    return with_objects
+                plan = with_objects
+            if self._options.dry_run:
+                self._show.plan(plan, around=None if self._around is None else self._around.holder)
+                return ExitCode.OK
+            if self._signals.code is not None:
+                self._show.warn("interrupted: nothing was changed")
+                return self._signals.code
+            # NB: of the connection that takes the lease: read again, a kubeconfig may lead elsewhere.
+            path = path or after.enter_context(written(kubeconfig_of(self._subject.connection)))
+            begun_at = self._clock.wall()
+            try:
+                result = Deploy(self._stage(plan, path), plan, own, self._around).run()
+            except LeaseBusyError as busy:
+                if not self._may_wait():
+                    return self._lost_the_race(busy)
+                continue
+            if result.held is not None and only_live(result.held) and self._may_wait():
+                continue
+            self._show.result(plan, result, begun_at, where_of(look.report))
+            return result.code
+
+    def _may_wait(self) -> bool:
+        is_in_time = self._clock.monotonic_s() < self._wait_until_s
+        return self._options.wait_for_fences and is_in_time and self._signals.code is None
+
+    def _lost_the_race(self, busy: LeaseBusyError) -> ExitCode:
+        """Somebody else has taken the lease since it was seen free: show what they hold by now."""
+        look = self._look()
+        code = why_not(look.report, look.runs.observation, self._target.profile)
+        if code is None:
+            raise busy
+        self._show.held(look.report, code)
+        return code
+
+    def _run_around(self) -> Around | None:
+        """
+        The run of whose command this deploy is a part, on this very target and under this very lease.
+
+        Raises NotBelievedError where that run does not hold its lease any more.
+        """
+        told = self._told
+        if told is None or told.lease != self._lease:
+            return None
+        if told.server not in (None, self._subject.connection.server):
+            # NB: another target, unless the same one is reached in another way: nobody else bears that identity.
+            seen = read(self._door, LeaseAt(*told.lease).ref)
+            if seen is None or dig(seen.raw, "spec", "holderIdentity") != told.holder:
+                return None
+        believe(self._door, self._clock, told)
+        return told
+
+    @property
+    def _lease(self) -> tuple[str, str]:
+        return lease_of(self._options, self._target)
+
+    def _stage(self, plan: DeployPlan, path: Path) -> Stage:
+        environ = dict(os.environ) | {"KUBECONFIG": str(path), SERVER_VARIABLE: self._subject.connection.server}
+        return Stage(
+            door=self._door,
+            keeper_door=self._keeper_door,
+            clock=self._clock,
+            threads=SystemThreads(),
+            book=self._book(plan.lease),
+            environ=environ,
+            interrupted=self._signals.stop,
+            interrupt_code=lambda: self._signals.code,
+            read_again=self._read_again,
+            tell=self._show.tell,
+            handed_over=self._show.handed_over,
+            # NB: with JSON lines stdout is ours alone, or what the command prints would break them.
+            processes=SystemProcesses(sys.stderr if self._options.output is Output.JSON else None),
+            follower=lambda must_stop, tell: Follower(self._door, self._clock, tell, must_stop),
+        )
+
+    # (1)
+
+    def _look(self) -> Look:
+        return self._subject.look(self._door, self._clock)
+
+    def _may_begin(self) -> Look | ExitCode:
+        """Look, and wait if that was asked for; the exit code where the deploy is refused."""
+        within = self._around.holder if self._around is not None else None
+        told: set[str] = set()
+        while True:
+            look = self._look()
+            if not look.report.complete:
+                missing = look.report.unreadable[0]
+                raise NotReadableError(
+                    f"not deployed to {look.report.label}: {missing.what} could not be read",
+                    reason=f"{missing.why}. A fence may be hidden; nothing was changed",
+                )
+            code = why_not(look.report, look.runs.observation, self._target.profile, within=within)
+            if code is None:
+                return look
+            # NB: whoever waits in a deploy's own command for the end of that deploy waits for ever.
+            for_itself = self._told is not None and any(b.key == self._told.holder for b in look.report.blocks)
+            if for_itself or not only_live(look.report) or not self._may_wait():
+                self._show.held(look.report, code)
+                return code
+            holders = {block.holder.identity for block in look.report.blocks}
+            if holders != told:
+                told = holders
+                self._show.waiting(look.report)
+            if self._clock.wait(self._signals.stop, LOOK_AGAIN_S):
+                return self._signals.code or ExitCode.INTERRUPTED
+
+    def _read_again(self, own: str) -> None:
+        """Under the lease: anything that is held and not ours ends the deploy before it has fenced anything."""
+        look = self._look()
+        refuse_others(look.report, look.runs.observation, self._target.profile, own=own)
+
+    # What all of it shares
+
+    def _book(self, lease: tuple[str, str]) -> RecordBook:
+        namespace, name = record_of(lease)
+        ref = ObjectRef(CONFIGMAPS.api_version, CONFIGMAPS.kind, CONFIGMAPS.plural, namespace, name, "")
+        # NB: no longer than the keeper is asked to vouch for, or a write could still go out under a lost lease.
+        label = self._subject.connection.context_name
+        return RecordBook(self._door, self._clock, ref, "deploy", label, request_s=WRITE_S)
+
+    def _own_journal(self) -> Journal:
+        from fencectl.evidence.checked_self import describe_checked_self
+        from fencectl.evidence.machine import Machine
+
+        now, around = self._clock.wall(), self._around
+        digest = self._rendered.digest if self._rendered is not None else None
+        own = describe_checked_self(os.environ, Machine(), command=sys.argv, at=now, digest=digest)
+        for warning in own.warnings:
+            self._show.warn(warning)
+        return Journal(
+            holder=own.identity,
+            uid="",
+            seq=0,
+            rank=0,
+            at=now,
+            phase=Phase.HELD,
+            repository=own.repository or self._target.repository,
+            server=own.server,
+            job=own.job,
+            job_verified=own.job_verified,
+            runner=own.runner,
+            details=own.details,
+            within=around.holder if around is not None else None,
+            extra=extra_of(around) if around is not None else {},
+        )
