@@ -78,7 +78,7 @@ def resolve(
         request_timeout_s=options.request_timeout_s,
         targets=tuple(
             _settle(target, context, options=options, config=config, environ=environ)
-            for target, context in _chosen(options, config)
+            for target, context in _chosen(options, config, environ)
         ),
     )
 
@@ -150,14 +150,33 @@ def _refuse_planted(status: os.stat_result, *, start: Path, shown: str) -> None:
     )
 
 
-def _chosen(options: CommonOptions, config: Config | None) -> list[tuple[Target | None, str | None]]:
+def _chosen(
+    options: CommonOptions, config: Config | None, environ: Mapping[str, str]
+) -> list[tuple[Target | None, str | None]]:
     """Pick the clusters: as named, else all targets of the config, else the current context."""
     targets = config.targets if config is not None else ()
     if options.contexts:
         return [_named(name, targets) for name in options.contexts]
+    if len(targets) > 1 and (inside := _target_around(options, environ)):
+        return [_named(inside, targets)]
     if targets:
         return [(target, target.context) for target in targets]
     return [(None, None)]
+
+
+def _target_around(options: CommonOptions, environ: Mapping[str, str]) -> str | None:
+    """
+    In the command of a deploy: the context of that deploy's target, the only one in the kubeconfig that it gets.
+
+    The config around such a command may have more targets; the command runs once for each, and is about one.
+    """
+    from fencectl.core.nesting import HOLDER_VARIABLE
+
+    if not environ.get(HOLDER_VARIABLE):
+        return None
+    from fencectl.cluster.kubeconfig_merge import load
+
+    return load(options.kubeconfig, environ, Path.home()).current_context or None
 
 
 def _named(name: str, targets: tuple[Target, ...]) -> tuple[Target | None, str]:

@@ -32,6 +32,8 @@ RANKS = 2000
 """The fences of a nested run stand so much higher in the order of release than those of the run around it."""
 DEEPEST = 8
 _THROUGH = "through"
+# As options are read from the environment: which cluster a verb is about.
+_WHERE = re.compile(r"FENCECTL_[A-Z]+_(CONTEXT|KUBECONFIG)", re.ASCII)
 _IDENTITY = re.compile(rf"[a-z0-9.-]{{1,{MAX_LENGTH}}}", re.ASCII)
 
 
@@ -102,10 +104,11 @@ def handed_on(environ: Mapping[str, str], around: Around) -> dict[str, str]:
     """
     The environment of a command, in which a deploy finds `around` as the runs around it.
 
-    What was handed to this process itself is taken out: it may be of another target. The server alone stays, which
-    whoever calls this has written for the command.
+    What was handed to this process itself is taken out, and what names clusters to it: that may be another target.
+    The server alone stays, which whoever calls this has written for the command.
     """
-    kept = {key: value for key, value in environ.items() if key not in VARIABLES or key == SERVER_VARIABLE}
+    taken_out = {*VARIABLES} - {SERVER_VARIABLE}
+    kept = {key: value for key, value in environ.items() if key not in taken_out and not _WHERE.fullmatch(key)}
     told = {
         HOLDER_VARIABLE: around.holder,
         TOKEN_VARIABLE: str(around.token),

@@ -140,6 +140,24 @@ def test_targets_of_the_config_are_read_when_no_context_is_given(tmp_path: Path)
     assert dev.origins["github.repository"] == "fencectl.yaml:5"
 
 
+@pytest.mark.parametrize(
+    ("current", "context", "target"),
+    [("prod-admin", "prod-admin", "prod"), ("dev", "dev", "dev"), ("elsewhere", "elsewhere", None)],
+)
+def test_command_of_a_deploy_is_about_the_target_of_that_deploy(
+    tmp_path: Path, current: str, context: str, target: str | None
+) -> None:
+    """The config has several, and its private kubeconfig the one that is fenced; whoever names another gets that."""
+    (tmp_path / "fencectl.yaml").write_text(TWO)
+    (tmp_path / "private").write_text(f"apiVersion: v1\nkind: Config\ncurrent-context: {current}\n")
+    inside = {"KUBECONFIG": str(tmp_path / "private"), "FENCECTL_HOLDER": "x"}
+    (only,) = settled(tmp_path, environ=inside).targets
+    assert (only.context, only.target.name if only.target else None) == (context, target)
+    named = settled(tmp_path, CommonOptions(contexts=("dev", "prod")), environ=inside).targets
+    assert [one.context for one in named] == ["dev", "prod"]
+    assert len(settled(tmp_path, environ=inside | {"FENCECTL_HOLDER": ""}).targets) == 2
+
+
 def test_verb_for_one_cluster_asks_which_of_several(tmp_path: Path) -> None:
     """It does not take the first."""
     (tmp_path / "fencectl.yaml").write_text(TWO)

@@ -62,6 +62,17 @@ def test_nothing_of_another_run_around_is_handed_on() -> None:
     }
 
 
+def test_clusters_that_are_named_in_the_environment_are_not_handed_on() -> None:
+    """`FENCECTL_DEPLOY_CONTEXT="a b"` is about this process; its command's kubeconfig has the one that is fenced."""
+    named = {
+        "FENCECTL_DEPLOY_CONTEXT": "a b",
+        "FENCECTL_FENCES_KUBECONFIG": "/elsewhere",
+        "FENCECTL_DEPLOY_PRUNE": "1",
+    }
+    assert "FENCECTL_DEPLOY_PRUNE" in handed_on(named, AROUND)
+    assert not {"FENCECTL_DEPLOY_CONTEXT", "FENCECTL_FENCES_KUBECONFIG"} & set(handed_on(named, AROUND))
+
+
 def spec(**changed: Any) -> Seen:
     found = lease(renewed_at=before(3))
     found.raw["spec"].update(changed)
