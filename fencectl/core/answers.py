@@ -38,11 +38,16 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The server did not apply the patch. `detail`: its own words, cut; hostile until escaped."""
+    """
+    The server did not apply the patch. `detail`: its own words, cut; hostile until escaped.
+
+    `fields`: those that it calls invalid.
+    """
 
     why: Why
     status: int
     detail: str
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ def read_answer(status: int, body: Any, *, retry_after: bool = False) -> Answer:
     if status == 429 or (status == 503 and retry_after):
         return Refused(Why.BUSY, status, detail)
     if 400 <= status < 500:
-        return Refused(Why.INVALID, status, detail)
+        return Refused(Why.INVALID, status, detail, _fields(body))
     return Unknown(f"the server answered {status}: {detail}")
 
 
@@ -101,6 +106,12 @@ def _has_details(body: Any) -> bool:
     # NB: a failed `test` answers with an empty `details`; a validation error names the object and the causes.
     details = dig(body, "details")
     return isinstance(details, Mapping) and bool(details.get("name") or details.get("causes"))
+
+
+def _fields(body: Any) -> tuple[str, ...]:
+    causes = dig(body, "details", "causes")
+    named = (dig(cause, "field") for cause in (causes if isinstance(causes, list) else []))
+    return tuple(dict.fromkeys(name for name in named if isinstance(name, str) and name))
 
 
 def _message(body: Any) -> str:

@@ -12,6 +12,7 @@ from fencectl.cluster.clock import Clock
 from fencectl.core.errors import ExitCode, FencectlError, worst
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.report import FenceReport
+from fencectl.core.restored import Restored
 from fencectl.core.rollout import Follows
 from fencectl.run.handing_over import Handed
 from fencectl.run.keeper import LeaseLostError
@@ -56,7 +57,7 @@ class Result:
 
     `within`: the run of whose command it was a part. `held`: what was found to be held under the lease. `step`:
     the last one that began. `codes`: every reason for an exit code; the worst decides. `lease_patch`: frees a
-    lease that was kept.
+    lease that was kept. `rolled_back`: what came of a rollback; None where none was begun or owed.
     """
 
     generation: int | None = None
@@ -77,6 +78,7 @@ class Result:
     ended_at: datetime | None = None
     held: FenceReport | None = None
     within: str | None = None
+    rolled_back: Restored | None = None
 
     def outcome(self, *, interrupted: bool) -> str:
         """The outcome in one word, for the record."""

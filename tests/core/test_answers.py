@@ -38,6 +38,7 @@ REJECTED = "the server rejected our request due to an error in our request"
                 Why.INVALID,
                 422,
                 'Lease "x" is invalid: spec.leaseDurationSeconds: Invalid value: -5: must be greater than 0',
+                ("spec.leaseDurationSeconds",),
             ),
         ),
         (404, {"message": "gone"}, Refused(Why.GONE, 404, "gone")),
