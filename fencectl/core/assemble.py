@@ -26,7 +26,7 @@ from fencectl.core.marks_reader import NOTHING_VOUCHED, Vouched, read_marks
 from fencectl.core.observation import Observation
 from fencectl.core.plan import Step, excluded_children, plan, position
 from fencectl.core.profiles import Profile, ProfileName
-from fencectl.core.records import Entry, hold_notes, read_entries
+from fencectl.core.records import Entry, hold_notes, read_entries, unfinished_words
 from fencectl.core.refs import dig, text_or_none
 from fencectl.core.report import FenceEntry, FenceKind, FenceReport, HolderBlock, NoRelease, Refusal
 from fencectl.core.times import age_text
@@ -39,6 +39,7 @@ _VERDICT_ORDER = {
     (Verdict.LIVE, None): 3,
 }
 _RECORD_LIFT = Refusal(NoRelease.NOT_A_PATCH, "a record blocks nothing and needs no release", "none")
+_CLAIM_LIFT = "a deploy or a restore that succeeds retires {}; at last a person lifts it, and no patch does"
 
 
 class Runs(msgspec.Struct, frozen=True):
@@ -258,22 +259,25 @@ def _foreign(item: Foreign, observation: Observation) -> FenceEntry:
 
 
 def _is_finding(entry: Entry, observation: Observation) -> bool:
-    """A record without an outcome whose run holds no lease any more: interrupted, or about to write it."""
+    """A record without an outcome whose run holds no lease any more; a claim that moved nothing."""
     if not entry.unfinished:
-        return entry.problem is not None
+        return entry.problem is not None or entry.is_claim
     holders = {dig(seen.raw, "spec", "holderIdentity") for seen in observation.leases}
     return entry.holder not in holders
 
 
 def _hold(entry: Entry, observation: Observation, order: int) -> FenceEntry:
-    if entry.kind is FenceKind.RECORD:
-        refusal = _RECORD_LIFT
-        notes: tuple[str, ...] = (entry.problem or f"phase `{entry.phase}`, no outcome was written",)
+    refusal = _RECORD_LIFT
+    if entry.kind is FenceKind.HOLD:
+        by_person = f"a {entry.title} is lifted by a person, not by a patch"
+        why = _CLAIM_LIFT.format(entry.title) if entry.is_claim else by_person
+        refusal = Refusal(NoRelease.NOT_A_PATCH, why, "none: claim" if entry.is_claim else "none: hold")
+    if entry.problem is not None:
+        notes: tuple[str, ...] = (entry.problem,)
+    elif entry.unfinished:
+        notes = (unfinished_words(entry),)
     else:
-        refusal = Refusal(
-            NoRelease.NOT_A_PATCH, f"a {entry.title} is lifted by a person, not by a patch", "none: hold"
-        )
-        notes = (entry.problem,) if entry.problem else hold_notes(entry, observation.observed_at)
+        notes = hold_notes(entry, observation.observed_at)
     return FenceEntry(
         kind=entry.kind,
         object=entry.seen.ref,

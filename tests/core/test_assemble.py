@@ -457,6 +457,51 @@ def test_record_without_an_outcome_is_a_finding_only_when_its_run_holds_no_lease
     assert running.findings == ()
 
 
+def claim(moved: str, **changes: Any) -> str:
+    value = {"v": 1, "generation": 43, "class": moved, "restore": 41, "reason": "503", "holder": HOLDER}
+    return json.dumps(value | {"at": second_time(before(60))} | changes)
+
+
+@pytest.mark.parametrize(
+    ("moved", "words"),
+    [
+        ("post-mutation", "failed after it may have changed something (post-mutation)"),
+        ("unconfirmed", "gave no answer that could be trusted, so nobody knows what it has changed (unconfirmed)"),
+        ("sideways", "failed, and whether it changed anything is not said (sideways)"),
+    ],
+)
+def test_claim_is_a_hold_that_says_what_its_restore_has_changed(moved: str, words: str) -> None:
+    """With its own time and holder; success retires it, and no patch."""
+    found = report(records=(record_map(claim_43=claim(moved)),))
+    (hold,) = found.holds
+    assert (hold.now, hold.age_s, hold.holder_text, hold.ours) == ("claim 43", 60, HOLDER, True)
+    assert hold.notes == (f"the restore of what ran before generation 41 {words}", "reason: 503")
+    assert hold.refusal
+    assert (hold.refusal.kind, hold.refusal.short) == (NoRelease.NOT_A_PATCH, "none: claim")
+    assert "a deploy or a restore that succeeds retires claim 43" in hold.refusal.why
+    assert found.findings == ()
+
+
+def test_claim_that_moved_nothing_is_a_finding_and_holds_nothing() -> None:
+    """What was refused is told with its reason; every other deploy may begin."""
+    found = report(records=(record_map(claim_43=claim("pre-mutation", reason="no-recovery-point")),))
+    assert found.held == ()
+    (finding,) = found.findings
+    assert (finding.now, finding.kind, finding.order) == ("claim 43", FenceKind.RECORD, 0)
+    assert finding.notes == (
+        "the restore of what ran before generation 41 was refused before anything was changed (pre-mutation)",
+        "reason: no-recovery-point",
+    )
+
+
+def test_record_that_died_while_it_restored_says_so() -> None:
+    """What nobody has judged yet is told with what will come of it."""
+    found = report(records=(record_map(record_42=record(phase="restoring")),))
+    (finding,) = found.findings
+    assert finding.notes[0].startswith("phase `restoring`, no outcome was written; the next deploy or rollback")
+    assert finding.notes[0].endswith("that its restore may have stopped half-way")
+
+
 def test_skew_of_this_machine_is_said_above_two_seconds() -> None:
     """Ages are by the server's clock; a skew that could mislead is named."""
     assert report(skew_s=2.0).notes == ()
