@@ -125,7 +125,6 @@ def deploy(
         flux=not_empty("--flux", flux),
         revision=not_empty("--revision", revision),
     )
-    one_context("deploy", options.common.contexts)
     from fencectl.commands import deploy as command_module
 
     gc.enable()

@@ -107,7 +107,7 @@ Usage: {prog} deploy [OPTIONS] -f PATH | -k DIR | --flux | -- COMMAND
   --wait-for-fences         Wait while a live holder holds them
   --wait-timeout DURATION   Wait so long at most [default: 1h]
   --dry-run                 Print the plan only; manifests are tried
-Common: --context NAME, -o text|json, --config, --kubeconfig,
+Common: --context NAME (repeatable), -o text|json, --config, --kubeconfig,
   --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
 Every flag is also read from the environment: FENCECTL_DEPLOY_TIMEOUT=2h
 """,

@@ -4,52 +4,60 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from fencectl.cluster.clock import SystemClock
 from fencectl.commands.common import NOTHING, TargetSettings, resolve
-from fencectl.commands.deploy_files import check_form, is_given, render
+from fencectl.commands.deploy_files import Rendered, check_form, is_given, render
 from fencectl.commands.deploy_planning import check_plan
-from fencectl.commands.deploy_show import Show
-from fencectl.commands.deploy_target import DeployOnTarget
+from fencectl.commands.deploy_several import DeployOnSeveral, Screen, opened
+from fencectl.commands.deploy_target import Own, Subjected
 from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.reading import subjects
 from fencectl.commands.signals import Signals, parent_shell
 from fencectl.core.errors import ExitCode, FencectlError, UsageError
 from fencectl.core.nesting import read_around
 from fencectl.core.profiles import ProfileName
+from fencectl.core.several import refuse_same_names
 
 PARENT_POLL_S = 0.5
 
 
 def run(options: DeployOptions) -> ExitCode:
-    """Read and check everything, refuse or wait, then run the transaction."""
+    """Read and check everything, refuse or wait, then run the transaction, on one target after the other."""
     effective = resolve(options.common)
-    target = effective.one_target("deploy")
-    _check(options, target)
+    for target in effective.targets:
+        _check(options, target)
     told = read_around(os.environ)
-    (subject,) = subjects(effective)
-    rendered = None
+    found = subjects(effective)
+    labels = [one.settings.print_context or one.connection.context_name for one in found]
+    refuse_same_names(labels)
+    rendered: Sequence[Rendered | None] = [None] * len(found)
     if is_given(options):
-        rendered = render(options, namespace=subject.connection.namespace, environ=os.environ)  # (0)
-    clock = SystemClock()
-    label = target.print_context or subject.connection.context_name
+        namespaces = [one.connection.namespace for one in found]
+        rendered = render(options, namespaces=namespaces, environ=os.environ)  # (0)
+    own = Own()
+    targets = [
+        Subjected(options, one.settings, one, label, told, render_of, own)
+        for one, label, render_of in zip(found, labels, rendered, strict=True)
+    ]
     with ExitStack() as after:
         signals = Signals(threading.Event())
         after.enter_context(signals.taken())
-        door = after.enter_context(subject.opened(clock))
-        keeper_door = after.enter_context(subject.opened(clock))
-        show = Show(options.output, options.common.color, clock, label)
-        after.callback(show.end)
-        _warn_of_a_parent(show)
-        after.enter_context(_background(signals, show))
-        try:
-            verb = DeployOnTarget(options, target, subject, door, keeper_door, signals, show, told, rendered)
-            return verb.run(after)
-        except FencectlError as failure:
-            show.refused(failure)
-            raise
+        screen = Screen()
+        after.enter_context(_background(signals, screen))
+        if len(targets) > 1:
+            several = DeployOnSeveral(options, targets, signals, screen)
+            _warn_of_a_parent(several.warn)
+            return several.run()
+        (only,) = targets
+        with opened(only, signals, screen) as (deploy, show, ends):
+            _warn_of_a_parent(show.warn)
+            try:
+                return deploy.run(ends)
+            except FencectlError as failure:
+                show.refused(failure)
+                raise
 
 
 def _check(options: DeployOptions, target: TargetSettings) -> None:
@@ -60,17 +68,17 @@ def _check(options: DeployOptions, target: TargetSettings) -> None:
     check_plan(options, target)
 
 
-def _warn_of_a_parent(show: Show) -> None:
+def _warn_of_a_parent(warn: Callable[[str], None]) -> None:
     """In CI a cancel reaches the entry process of a step only, and a shell does not pass it on."""
     if parent_shell(os.environ) is not None:
-        show.warn(
+        warn(
             "fencectl is not the entry process of its step: a cancelled step is noticed only when its shell"
             " has ended; `exec fencectl …` as the last line is told at once"
         )
 
 
 @contextmanager
-def _background(signals: Signals, show: Show) -> Iterator[None]:
+def _background(signals: Signals, screen: Screen) -> Iterator[None]:
     """Beside the work: notice that the parent has died (in CI nobody forwards a signal), and remind."""
     done = threading.Event()
     parent = os.getppid()
@@ -78,7 +86,7 @@ def _background(signals: Signals, show: Show) -> Iterator[None]:
 
     def watch() -> None:
         while not done.wait(PARENT_POLL_S):
-            show.remind()
+            screen.remind()
             if in_actions and os.getppid() != parent:
                 signals.raise_for(ExitCode.TERMINATED)
 

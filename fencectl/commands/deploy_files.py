@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fencectl.cluster.api_resources import ApiResources
 from fencectl.cluster.clock import Clock
@@ -81,13 +82,14 @@ def check_form(options: DeployOptions) -> None:
         raise UsageError("`--allow-partial-prune` goes with `--prune`", hint=f"leave it out. {NOTHING}")
 
 
-def render(options: DeployOptions, *, namespace: str, environ: Mapping[str, str]) -> Rendered:
+def render(
+    options: DeployOptions, *, namespaces: Sequence[str], environ: Mapping[str, str]
+) -> tuple[Rendered, ...]:
     """
-    Read and check every manifest (step 0). `namespace`: of the context.
+    Read and check every manifest (step 0), once for all targets. `namespaces`: of each target's context.
 
     Raises UsageError; no cluster was read then.
     """
-    where = options.namespace or namespace
     sources = read_sources(options.files, options.kustomization, stdin=_read_stdin, environ=environ)
     manifests = read_manifests(sources)
     arguments = [argument for path in options.files for argument in ("-f", path)]
@@ -95,10 +97,16 @@ def render(options: DeployOptions, *, namespace: str, environ: Mapping[str, str]
         arguments += ["-k", options.kustomization]
     if not manifests and not options.prune:
         raise UsageError("nothing to deploy: no object was rendered", hint=NOTHING)
-    # NB: cluster-scoped objects have no namespace; that is known, and looked at again, once the kinds are.
-    refuse_twins(manifests, lambda one: one.namespace or where)
     digest = hashlib.sha256(encode([one.raw for one in manifests]).encode()).hexdigest()
-    return Rendered(manifests, tuple(arguments), where, digest)
+    found = [Rendered(manifests, tuple(arguments), options.namespace or own, digest) for own in namespaces]
+    for rendered in found:
+        # NB: cluster-scoped objects have no namespace; that is known, and looked at again, once the kinds are.
+        refuse_twins(manifests, partial(_place, rendered.namespace))
+    return tuple(found)
+
+
+def _place(namespace: str, manifest: Manifest) -> str:
+    return manifest.namespace or namespace
 
 
 def _read_stdin() -> bytes:

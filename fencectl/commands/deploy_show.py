@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from fencectl.cluster.clock import Clock
 from fencectl.commands.deploy_changes import as_data, objects_data, summary, table
+from fencectl.commands.deploy_github import tell_target
 from fencectl.commands.deploy_live import STEPS, Live, drawing_on
+from fencectl.commands.deploy_plan_text import plan_lines
 from fencectl.commands.deploy_streams import open_closed_streams, to_stderr, write_what_can
 from fencectl.commands.options import Color, Output
 from fencectl.commands.output import style_of
@@ -26,11 +26,10 @@ from fencectl.core.report import FenceReport
 from fencectl.core.rollout import RolloutVerdict
 from fencectl.core.times import age_text, second_time
 from fencectl.core.verbs import VERBS
-from fencectl.evidence.redact import redact_command
 from fencectl.report.commands import NotPrintableError, Where, as_kubectl
-from fencectl.report.escape import cut, fence_for, inline, visible, workflow_data, workflow_property
+from fencectl.report.escape import cut, visible
 from fencectl.report.rollout import result_lines, sum_sentence
-from fencectl.report.style import WIDTH, wrap
+from fencectl.report.style import WIDTH, cells, wrap
 from fencectl.report.text import overview
 from fencectl.report.words import count, quoted
 from fencectl.run.left import inside_is_unknown, patches_left
@@ -38,8 +37,6 @@ from fencectl.run.pruning import WITHHELD_HINT
 from fencectl.run.transaction import Result
 
 REMIND_S = 30.0
-# NB: what is foreign was escaped before, so these are our own.
-_SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def shown(text: str) -> str:
@@ -47,16 +44,46 @@ def shown(text: str) -> str:
     return visible(cut(text))
 
 
-class Show:
-    """Shows one deploy."""
+@dataclass(slots=True)
+class Among:
+    """
+    That a target is one of several, so that every line names it.
 
-    def __init__(self, output: Output, color: Color, clock: Clock, label: str) -> None:
+    `width`: of the longest of their names, in cells. `changes`: the table that was shown of this one already.
+    """
+
+    width: int
+    changes: list[str] | None = None
+
+
+class Show:
+    """
+    Shows one deploy on one target.
+
+    `context`: of its kubeconfig, for whoever reads JSON. `among`: where it is one of several.
+    """
+
+    def __init__(
+        self,
+        output: Output,
+        color: Color,
+        clock: Clock,
+        label: str,
+        context: str | None = None,
+        among: Among | None = None,
+    ) -> None:
         open_closed_streams()
         self._json = output is Output.JSON
         self._out = style_of(sys.stdout, color)
         self._err = style_of(sys.stderr, color)
         self._clock = clock
         self._label = visible(label)
+        self._context = context
+        self._among = among
+        self._named, self._on = "", ""
+        if among is not None:
+            self._named = self._label + " " * (among.width - cells(self._label) + 2)
+            self._on = f" on {self._label}"
         self._last = ""
         self._said_s = clock.monotonic_s()
         # NB: re-entrant: a warning may be said while something else is.
@@ -75,7 +102,7 @@ class Show:
             if self._json:
                 self._event({"type": "step", "step": step, "text": text, "at": second_time(at)})
             else:
-                self._say(f"{at:%H:%M:%SZ} {step:>2}  {shown(text)}")
+                self._say(f"{at:%H:%M:%SZ} {self._named}{step:>2}  {shown(text)}")
 
     @contextmanager
     def handed_over(self) -> Iterator[None]:
@@ -105,50 +132,35 @@ class Show:
             quiet_s = self._clock.monotonic_s() - self._said_s
             if quiet_s >= REMIND_S and not self._json:
                 self._said_s = self._clock.monotonic_s()
-                self._say(
-                    f"{self._clock.wall():%H:%M:%SZ}     still waiting ({age_text(quiet_s)}): {shown(self._last)}"
-                )
+                at = f"{self._clock.wall():%H:%M:%SZ} {self._named}"
+                self._say(f"{at}    still waiting ({age_text(quiet_s)}): {shown(self._last)}")
 
     def warn(self, text: str) -> None:
         """Something to look at, not blocking."""
-        self._say(f"{self._err.look} {shown(text)}")
+        self._say(f"{self._err.look} {f'{self._label}: ' if self._among else ''}{shown(text)}")
 
     def plan(self, plan: DeployPlan, *, around: str | None = None) -> None:
         """What a dry run would do, in order. `around`: the run of whose command it is a part."""
-        lease = f"lease/{'/'.join(plan.lease)}"
-        lines = [
-            f"would deploy to {self._label}",
-            f"   2  take {lease}"
-            if around is None
-            else f"   2  under {lease} of {visible(parse_holder(around).title)}, which runs this",
-        ]
-        lines += [f"      {visible(ref.display)} is fenced by that run already" for ref in plan.covered]
-        for ref, _ in plan.suspend:
-            added = " (it applies one of the others)" if ref in plan.added else ""
-            lines.append(f"   4  suspend {visible(ref.display)}{added}")
-        lines += [f"   6  fence {visible(ref.display)}" for ref in plan.nodes]
-        if plan.apply is not None:
-            lines.append(f"   8  apply and follow {summary(plan.apply.changes)}")
-        elif plan.flux is not None:
-            chain = " and ".join(visible(ref.display) for ref, _ in reversed(plan.flux.chain))
-            lines.append(f"   8  resume {chain}, and follow {shown(plan.flux.revision or 'the revision')}")
-        else:
-            lines.append(f"   8  run {shown(redact_command(plan.command, os.environ))}")
-        lines.append("  10  release all of it in reverse order")
+        lines = plan_lines(plan, self._label, around=around)
         if self._json:
-            self._event(
-                {"type": "plan", "lease": "/".join(plan.lease), "steps": [line.strip() for line in lines[1:]]}
-            )
+            steps = [line.strip() for line in lines[1:]]
+            self._event({"type": "plan", "lease": "/".join(plan.lease), "steps": steps})
             return
         write_what_can(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
-        self._say("nothing was changed")
+        self._say(f"nothing was changed{self._on}")
 
     def changes(self, changes: Sequence[Change], withheld: str | None, *, diff: bool, ends: bool) -> None:
         """What would change, before the first write. `ends`: it is the report, and nothing follows it."""
+        told = [summary(changes), str(withheld), *table(changes, diff=diff, withheld=withheld)]
+        if self._among is not None:
+            # NB: looked at again when its turn comes; what is as it was has been shown.
+            if told == self._among.changes:
+                return
+            self._among.changes = told
         if self._json:
             self._event(as_data(changes, withheld))
             return
-        lines = [f"{self._label}: {summary(changes)}", *table(changes, diff=diff, withheld=withheld)]
+        lines = [f"{self._label}: {told[0]}", *told[2:]]
         if withheld is not None:
             lines.append(f"prune withheld: {shown(withheld)}")
         if ends:
@@ -170,7 +182,7 @@ class Show:
         if self._json:
             self._event(self._as_data(plan, Result(step=1, cause=cause, codes=[code])))
         lines = [f"{self._err.failed} not deployed to {self._label}: {shown(cause)} ({code.value})"]
-        self._say(*lines, "nothing was changed", f"hint: {hint}")
+        self._say(*lines, f"nothing was changed{self._on}", f"hint: {hint}")
         self._github(code, lines)
 
     def held(self, report: FenceReport, code: ExitCode, *, step: int = 1) -> None:
@@ -192,7 +204,9 @@ class Show:
         said = [
             f"{self._err.failed} not deployed to {self._label}: fences are held ({code.value})",
             *lines,
-            "nothing was changed" if step == 1 else "nothing was fenced; the lease that was taken is free again",
+            f"nothing was changed{self._on}"
+            if step == 1
+            else f"nothing was fenced{self._on}; the lease that was taken is free again",
         ]
         hint = self._way_out(code)
         self.end()
@@ -224,7 +238,14 @@ class Show:
             )
         parts = (("reason: ", failure.reason), ("hint: ", failure.hint))
         more = [f"{name}{shown(text)}" for name, text in parts if text]
-        self._github(code, [f"{self._err.failed} not deployed: {shown(failure.sentence)}", *more])
+        # NB: some sentences begin with that already.
+        why = shown(failure.sentence).removeprefix(f"not deployed to {self._label}: ")
+        to = f" to {self._label}" if self._among is not None else ""
+        lines = [f"{self._err.failed} not deployed{to}: {why if to else shown(failure.sentence)}", *more]
+        if self._among is not None:
+            # NB: the boundary says it of the only target; here others follow, and their sum.
+            self._say(*lines)
+        self._github(code, lines)
 
     def waiting(self, report: FenceReport) -> None:
         """Who is waited for."""
@@ -353,33 +374,10 @@ class Show:
         } | ({} if result.within is None else {"within": result.within})
 
     def _github(self, code: ExitCode, lines: Sequence[str]) -> None:
-        """In GitHub Actions: an output, a summary, and an annotation where it failed."""
-        if os.environ.get("GITHUB_ACTIONS") != "true":
-            return
-        self._append("GITHUB_OUTPUT", f"outcome={code.name.lower()}\n")
-        plain = [_SGR.sub("", line) for line in lines]
-        sentence, rest = plain[0].partition(" ")[2], "\n".join(plain[1:])
-        fence = fence_for(rest)
-        block = f"\n{fence}text\n{rest}\n{fence}\n" if rest else ""
-        self._append("GITHUB_STEP_SUMMARY", f"#### {inline(sentence[:1].upper() + sentence[1:])}\n{block}\n")
-        if code is not ExitCode.OK:
-            title = workflow_property(f"{self._label}: deploy ended with {code.value}")
-            write_what_can(stderr=f"::error title={title}::{workflow_data(chr(10).join(plain))}\n")
+        tell_target(self._label, code, lines, self.warn, is_only=self._among is None)
 
-    def _append(self, variable: str, text: str) -> None:
-        path = os.environ.get(variable)
-        if not path:
-            return
-        try:
-            with Path(path).open("a", encoding="utf-8") as file:
-                file.write(text)
-        except (OSError, ValueError) as failure:
-            # NB: the deploy has ended as it has; that a file of the runner takes nothing changes no result.
-            self.warn(f"{variable} could not be written ({failure})")
-
-    @staticmethod
-    def _event(event: dict[str, object]) -> None:
-        write_what_can(stdout=json.dumps(event, ensure_ascii=True) + "\n")
+    def _event(self, event: dict[str, object]) -> None:
+        write_what_can(stdout=json.dumps(event | {"context": self._context}, ensure_ascii=True) + "\n")
 
     def _say(self, *lines: str) -> None:
         text = "".join(f"{self._err.spelled(line)}\n" for line in lines)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.kinds import CONFIGMAPS, record_of
@@ -20,7 +24,7 @@ from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.reading import Look, Subject
 from fencectl.commands.signals import Signals
 from fencectl.core.deploy import DeployPlan, only_live, refuse_others, why_not
-from fencectl.core.errors import ExitCode, NotReadableError
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of
 from fencectl.core.refs import ObjectRef, dig
@@ -34,72 +38,156 @@ from fencectl.run.record import RecordBook
 from fencectl.run.story import WRITE_S, read
 from fencectl.run.transaction import Deploy, Stage
 
+if TYPE_CHECKING:
+    from fencectl.evidence.self_identity import SelfIdentity
+
 LOOK_AGAIN_S = 5.0
 
 
+class Own:
+    """Who this process is: found out once, however many targets it goes to."""
+
+    def __init__(self) -> None:
+        self._found: SelfIdentity | None = None
+
+    def of(self, *, at: datetime, digest: str | None, warn: Callable[[str], None]) -> SelfIdentity:
+        """`digest`: of what is to be applied. What is to be said of it is told the first time."""
+        if self._found is None:
+            from fencectl.evidence.checked_self import describe_checked_self
+            from fencectl.evidence.machine import Machine
+
+            self._found = describe_checked_self(os.environ, Machine(), command=sys.argv, at=at, digest=digest)
+            for warning in self._found.warnings:
+                warn(warning)
+        return self._found
+
+
+@dataclass(frozen=True, slots=True)
+class Subjected:
+    """
+    One target, checked and rendered for (step 0), before anything of it is read.
+
+    `told`: the runs around this process, as its environment names them.
+    """
+
+    options: DeployOptions
+    target: TargetSettings
+    subject: Subject
+    label: str
+    told: Around | None
+    rendered: Rendered | None
+    own: Own
+
+    @property
+    def lease(self) -> tuple[str, str]:
+        """The namespace and the name of its lease."""
+        return lease_of(self.options, self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What was read of a target, and what is to be done there."""
+
+    look: Look
+    plan: DeployPlan
+    own: Journal
+
+
 class DeployOnTarget:
-    """One run of the verb against one target, over connections that are open already."""
+    """
+    One run of the verb against one target, over connections that are open already.
+
+    `wait_until_s`: on the monotonic clock, up to when it may wait for a live holder. `begun`: its transaction was.
+    `cluster_uid`: of the cluster that was looked at, where it could be read.
+    """
 
     def __init__(
         self,
-        options: DeployOptions,
-        target: TargetSettings,
-        subject: Subject,
+        one: Subjected,
         door: Transport,
         keeper_door: Transport,
         signals: Signals,
         show: Show,
-        told: Around | None,
-        rendered: Rendered | None,
+        *,
+        wait_until_s: float | None = None,
     ) -> None:
-        self._rendered = rendered
-        self._options = options
-        self._target = target
-        self._subject = subject
+        self._rendered = one.rendered
+        self._options = one.options
+        self._target = one.target
+        self._subject = one.subject
+        self._told = one.told
+        self._lease = one.lease
+        self._whose = one.own
         self._door = door
         self._keeper_door = keeper_door
         self._signals = signals
         self._show = show
-        self._told = told
         self._around: Around | None = None
         self._clock = SystemClock()
-        self._wait_until_s = self._clock.monotonic_s() + (options.wait_timeout_s or TIMEOUT_S)
+        self._wait_until_s = self.waiting_ends_s(one.options) if wait_until_s is None else wait_until_s
+        self.begun = False
+        self.cluster_uid: str | None = None
+
+    @staticmethod
+    def waiting_ends_s(options: DeployOptions) -> float:
+        """Until when one may wait that begins to wait now."""
+        return SystemClock().monotonic_s() + (options.wait_timeout_s or TIMEOUT_S)
+
+    def look_first(self) -> ExitCode:
+        """Only look, wait or refuse, and plan: nothing is changed, and OK is that it may begin."""
+        self._around = self._run_around()
+        ready = self._ready()
+        return ready if isinstance(ready, ExitCode) else ExitCode.OK
 
     def run(self, after: ExitStack) -> ExitCode:
         """Do all of it; `after`: takes the private kubeconfig away once everything has ended."""
-        planning = Planning(self._options, self._target, self._door, self._clock, self._subject.deadline_s)
         self._around = self._run_around()
-        own = self._own_journal()
         path: Path | None = None
         while True:
-            look = self._may_begin()  # (1)
-            if isinstance(look, ExitCode):
-                return look
-            plan = planning.plan(own, self._around)
-            if self._rendered is not None:
-                with_objects = planning.with_objects(plan, self._rendered, self._signals, self._show)
-                if isinstance(with_objects, ExitCode):
-                    return with_objects
-                plan = with_objects
+            ready = self._ready()
+            if isinstance(ready, ExitCode):
+                return ready
             if self._options.dry_run:
-                self._show.plan(plan, around=None if self._around is None else self._around.holder)
                 return ExitCode.OK
-            if self._signals.code is not None:
-                self._show.warn("interrupted: nothing was changed")
-                return self._signals.code
             # NB: of the connection that takes the lease: read again, a kubeconfig may lead elsewhere.
             path = path or after.enter_context(written(kubeconfig_of(self._subject.connection)))
-            begun_at = self._clock.wall()
+            begun_at, self.begun = self._clock.wall(), True
             try:
-                result = Deploy(self._stage(plan, path), plan, own, self._around).run()
+                result = Deploy(self._stage(ready.plan, path), ready.plan, ready.own, self._around).run()
             except LeaseBusyError as busy:
+                self.begun = False
                 if not self._may_wait():
                     return self._lost_the_race(busy)
                 continue
+            except FencectlError:
+                self.begun = False  # as it says: nothing was changed at all
+                raise
             if result.held is not None and only_live(result.held) and self._may_wait():
+                self.begun = False
                 continue
-            self._show.result(plan, result, begun_at, where_of(look.report))
+            self.begun = result.held is None or result.code is ExitCode.STILL_FENCED
+            self._show.result(ready.plan, result, begun_at, where_of(ready.look.report))
             return result.code
+
+    def _ready(self) -> Ready | ExitCode:
+        """Look, wait or refuse, and plan (1); the exit code where the deploy ends with that."""
+        planning = Planning(self._options, self._target, self._door, self._clock, self._subject.deadline_s)
+        own = self._own_journal()
+        look = self._may_begin()
+        if isinstance(look, ExitCode):
+            return look
+        plan = planning.plan(own, self._around)
+        if self._rendered is not None:
+            with_objects = planning.with_objects(plan, self._rendered, self._signals, self._show)
+            if isinstance(with_objects, ExitCode):
+                return with_objects
+            plan = with_objects
+        if self._options.dry_run:
+            self._show.plan(plan, around=None if self._around is None else self._around.holder)
+        elif self._signals.code is not None:
+            self._show.warn("interrupted: nothing was changed")
+            return self._signals.code
+        return Ready(look, plan, own)
 
     def _may_wait(self) -> bool:
         is_in_time = self._clock.monotonic_s() < self._wait_until_s
@@ -131,10 +219,6 @@ class DeployOnTarget:
         believe(self._door, self._clock, told)
         return told
 
-    @property
-    def _lease(self) -> tuple[str, str]:
-        return lease_of(self._options, self._target)
-
     def _stage(self, plan: DeployPlan, path: Path) -> Stage:
         environ = dict(os.environ) | {"KUBECONFIG": str(path), SERVER_VARIABLE: self._subject.connection.server}
         return Stage(
@@ -157,7 +241,9 @@ class DeployOnTarget:
     # (1)
 
     def _look(self) -> Look:
-        return self._subject.look(self._door, self._clock)
+        look = self._subject.look(self._door, self._clock)
+        self.cluster_uid = look.report.cluster_uid
+        return look
 
     def _may_begin(self) -> Look | ExitCode:
         """Look, and wait if that was asked for; the exit code where the deploy is refused."""
@@ -201,14 +287,9 @@ class DeployOnTarget:
         return RecordBook(self._door, self._clock, ref, "deploy", label, request_s=WRITE_S)
 
     def _own_journal(self) -> Journal:
-        from fencectl.evidence.checked_self import describe_checked_self
-        from fencectl.evidence.machine import Machine
-
         now, around = self._clock.wall(), self._around
         digest = self._rendered.digest if self._rendered is not None else None
-        own = describe_checked_self(os.environ, Machine(), command=sys.argv, at=now, digest=digest)
-        for warning in own.warnings:
-            self._show.warn(warning)
+        own = self._whose.of(at=now, digest=digest, warn=self._show.warn)
         return Journal(
             holder=own.identity,
             uid="",
