@@ -153,6 +153,7 @@ def test_json_lines_parse_although_the_command_prints_too(sandbox_cluster: Clust
         "waiting": [],
         "unresolved": [],
         "commands": [],
+        "context": "prod",
     }
     assert "of the command" in done.stderr
 
