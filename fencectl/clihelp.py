@@ -30,6 +30,7 @@ _VERB_HABITS = {
     **dict.fromkeys(("heal", "repair", "cleanup", "clean"), "recover"),
     **dict.fromkeys(("diagnose", "preflight", "auth", "can-i"), "doctor"),
     **dict.fromkeys(("log", "logs", "records", "past"), "history"),
+    **dict.fromkeys(("runbooks", "playbook", "howto", "docs"), "runbook"),
     **dict.fromkeys(("freeze", "block", "pause", "maintenance", "incident", "claim"), "hold"),
     "version": "--version",
     "completion": "--show-completion",
@@ -132,6 +133,10 @@ def _habits() -> dict[str, dict[str, _Answer]]:
             **reading,
             **dict.fromkeys(_FILTERS, ("doctor checks what the verbs need", "leave `{option}` out")),
             "--fix": ("doctor changes nothing", "each line that is not ok names the next step"),
+        },
+        "runbook": {
+            **reading,
+            **dict.fromkeys(_FILTERS, ("a runbook is about the whole cluster", "leave `{option}` out")),
         },
         "hold": {
             **dict.fromkeys(_KUBECONFIG_HELD, kubeconfig),

@@ -165,3 +165,37 @@ def doctor(
     from fencectl.commands import doctor as command
 
     return command.run(options)
+
+
+def _runbook_names(incomplete: str) -> list[str]:
+    from fencectl.commands.runbook_files import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+@app.command("runbook", cls=Verb, help="Print a runbook with this cluster's values")
+def runbook(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", autocompletion=_runbook_names, help="Which one; without: the list"),
+    ] = None,
+    context: Contexts = None,
+    output: Annotated[
+        Literal["text", "markdown", "json"], typer.Option("-o", "--output", help="Shape of the text")
+    ] = "text",
+    config: ConfigFile = None,
+    kubeconfig: Kubeconfig = None,
+    profile: ProfileChoice = None,
+    request_timeout: RequestTimeout = None,
+    no_color: NoColor = False,
+    verbose: Verbose = 0,
+) -> int:
+    from fencectl.commands.options import Output
+    from fencectl.commands.options_acting import RunbookOptions
+
+    options = RunbookOptions(common=common_options(ctx), output=Output(output), name=not_empty("NAME", name))
+    one_context("runbook", options.common.contexts)
+    from fencectl.commands import runbook as command
+
+    return command.run(options)

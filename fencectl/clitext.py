@@ -10,6 +10,7 @@ Look (never writes):
   release   Print the release commands only; it changes nothing itself
   history   Past deploys of a target, and one of them with its timeline
   doctor    Check config, access, GitHub token, clock
+  runbook   What to do, with this cluster's values filled in
 Act:
   deploy    Apply manifests, or run a command, inside fences
   recover   Release what a provably dead holder left
@@ -17,7 +18,7 @@ Act:
 Learn:
   demo      The whole story on a cluster inside this program
 Start with: {prog} fences
-Exit codes: 0 done or no fence held, 2 usage, 21 incomplete; README.md has all
+Exit codes: {prog} runbook exit-codes
 Options:    --version, --install-completion, -h; all others after the verb
 """
 
@@ -76,6 +77,19 @@ Exit 22 if a check fails; a warning alone is a success.
 Common: --context NAME (repeatable), -o text|json, --config, --kubeconfig,
   --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
 Every flag is also read from the environment: FENCECTL_DOCTOR_RBAC=report
+""",
+    "runbook": """\
+Usage: {prog} runbook [OPTIONS] [NAME]
+  What to do, step by step, with this cluster's values filled in. Only reads.
+  {prog} runbook                            which there are, what matches now
+  {prog} runbook still-fenced               a deploy ended with exit 11
+  {prog} runbook exit-codes                 what each exit code means
+
+Without a cluster the text is printed as it stands, and what is not known
+stays a placeholder. On a terminal it is rendered, in a pipe it is Markdown.
+Common: --context NAME, -o text|markdown|json, --config, --kubeconfig,
+  --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
+Every flag is also read from the environment: FENCECTL_RUNBOOK_OUTPUT=json
 """,
     "deploy": """\
 Usage: {prog} deploy [OPTIONS] -f PATH | -k DIR | --flux | -- COMMAND

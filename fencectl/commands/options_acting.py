@@ -114,3 +114,12 @@ class DoctorOptions:
     common: CommonOptions = field(default_factory=CommonOptions)
     output: Output = Output.TEXT
     rbac: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunbookOptions:
+    """`fencectl runbook [NAME]`. `name`: None lists them."""
+
+    common: CommonOptions = field(default_factory=CommonOptions)
+    output: Output = Output.TEXT
+    name: str | None = None

@@ -1,3 +1,3 @@
 """The verbs that exist, so that no hint names one that does not. A test compares them with the command line's."""
 
-VERBS = frozenset({"fences", "release", "deploy", "recover", "hold", "history", "doctor", "demo"})
+VERBS = frozenset({"fences", "release", "deploy", "recover", "hold", "history", "doctor", "runbook", "demo"})

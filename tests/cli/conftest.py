@@ -82,6 +82,6 @@ def asked(stand_in: Callable[[str, Callable[[Any], ExitCode]], None]) -> list[An
         seen.append(options)
         return ExitCode.OK
 
-    for verb in ("fences", "release", "deploy", "recover", "hold", "demo"):
+    for verb in ("fences", "release", "runbook", "deploy", "recover", "hold", "demo"):
         stand_in(verb, keep)
     return seen

@@ -34,7 +34,17 @@ def in_bash(line: str) -> list[str]:
 
 def test_bash_completes_verbs_flags_and_choices() -> None:
     """What one types most."""
-    assert in_bash("fencectl ") == ["fences", "release", "history", "doctor", "deploy", "recover", "hold", "demo"]
+    assert in_bash("fencectl ") == [
+        "fences",
+        "release",
+        "history",
+        "doctor",
+        "runbook",
+        "deploy",
+        "recover",
+        "hold",
+        "demo",
+    ]
     assert in_bash("fencectl fe") == ["fences"]
     assert "--exit-code" in in_bash("fencectl fences --ex")
     assert in_bash("fencectl release -o ") == ["text", "json"]

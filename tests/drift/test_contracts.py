@@ -51,6 +51,7 @@ READS_ONLY = "what only reports cannot reach what writes BROKEN"
     [
         ([("commands/fences.py", "from fencectl.cluster import write")], READS_ONLY),
         ([("commands/release.py", "import fencectl.cluster.write")], READS_ONLY),
+        ([("commands/runbook.py", "import fencectl.cluster.write")], READS_ONLY),
         ([("commands/common.py", "from fencectl.cluster import write")], READS_ONLY),  # fences imports it
         ([("report/escape.py", "def f():\n    from fencectl.cluster.write import send")], READS_ONLY),
         ([("cluster/read.py", "import fencectl.cluster.write")], READS_ONLY),  # two steps away

@@ -33,6 +33,7 @@ PRELOADED = (
     "fencectl.commands.fences",
     "fencectl.commands.hold",
     "fencectl.commands.release",
+    "fencectl.commands.runbook",
     "fencectl.report.text",
     "fencectl.evidence.gather",
     "fencectl.evidence.github",
@@ -137,6 +138,11 @@ class _Server:
                 start_new_session=True,  # ^C at the terminal is for pytest, which then ends things in order
             )
 
+    @property
+    def descriptor(self) -> int:
+        """The descriptor through which a process that inherits it may ask too (`tests.support.forkclient`)."""
+        return self._control.fileno()
+
     def start(self, asked: Mapping[str, Any], descriptors: Sequence[int]) -> Forked:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -175,6 +181,13 @@ def start(
     new_session: bool = False,
 ) -> Forked:
     """Run `python -m MODULE ARGUMENTS` with these three standard descriptors; `main` of the module is the program."""
+    server = server_for(module, environ)
+    asked = {"arguments": list(arguments), "environ": dict(environ), "cwd": str(cwd), "session": new_session}
+    return server.start(asked, descriptors)
+
+
+def server_for(module: str, environ: Mapping[str, str]) -> _Server:
+    """Give the process that forks for this module, started once."""
     with _lock:
         if module not in _servers:
             measured = {name: value for name, value in environ.items() if name.startswith("COVERAGE_")}
@@ -183,9 +196,7 @@ def start(
             }
             own = {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
             _servers[module] = _Server(module, kept | measured | own)
-        server = _servers[module]
-    asked = {"arguments": list(arguments), "environ": dict(environ), "cwd": str(cwd), "session": new_session}
-    return server.start(asked, descriptors)
+        return _servers[module]
 
 
 def close() -> None:
