@@ -55,6 +55,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             f" {real} with processes on a real API server"
         )
 
+    run = {
+        block
+        for report in terminalreporter.stats.get("passed", ())
+        if report.when == "call"
+        for name, value in report.user_properties
+        if name == "runbook_blocks"
+        for block in value.split()
+    }
+    if run:
+        terminalreporter.write_line(f"runbooks: {len(run)} command blocks were run in the state that they are for")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """

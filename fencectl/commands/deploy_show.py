@@ -350,7 +350,7 @@ class Show:
         return [
             f"{self._err.failed} {count(len(names), 'fence')} {self._err.capitals('STILL HELD')} on {self._label}",
             *(line for name, why in names for line in _row(visible(name), shown(why), width)),
-            f"hint: fencectl fences --context {quoted(self._label)}",
+            f"hint: fencectl runbook still-fenced --context {quoted(self._label)}",
         ]
 
     def _as_data(self, plan: DeployPlan, result: Result) -> dict[str, object]:

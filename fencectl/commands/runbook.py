@@ -144,7 +144,11 @@ def _list(seen: _Seen, options: RunbookOptions) -> None:
         if name is not None
         else f"`fencectl runbook NAME{context}` prints one"
     )
-    write(stderr="".join(f"{err.spelled(line)}\n" for line in [*_said(seen, err), *wrap(f"hint: {hint}")]))
+    write(
+        stderr="".join(
+            f"{err.spelled(line)}\n" for line in [*_said(seen, err), *wrap(hint, first="hint: ", rest="      ")]
+        )
+    )
 
 
 def _show(book: Runbook, text: str, seen: _Seen | None, options: RunbookOptions) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fencectl.core.runbooks import RUNBOOKS
+
 
 def complete(**environment: str) -> str:
     """Ask the program as a shell's completion does."""
@@ -49,6 +51,12 @@ def test_bash_completes_verbs_flags_and_choices() -> None:
     assert "--exit-code" in in_bash("fencectl fences --ex")
     assert in_bash("fencectl release -o ") == ["text", "json"]
     assert in_bash("fencectl fences --profile g") == ["ghcr-bridge"]
+
+
+def test_runbooks_are_completed_by_name() -> None:
+    """From the texts that are there."""
+    assert in_bash("fencectl runbook un") == ["unexpected", "unknown-holder", "unusable-mark"]
+    assert set(in_bash("fencectl runbook ")) == {book.name for book in RUNBOOKS}
 
 
 def test_options_of_other_tools_are_not_offered() -> None:

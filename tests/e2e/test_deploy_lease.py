@@ -126,7 +126,7 @@ def test_server_that_does_not_come_back_leaves_commands(scene: DeployScene) -> N
     words = done.stderr.partition("STILL HELD")[2]
     for name in ("node/worker-2", "node/worker-3", "kustomization/flux-system/infrastructure", "fencectl-deploy"):
         assert name in words
-    assert "hint: fencectl fences --context prod" in words
+    assert "hint: fencectl runbook still-fenced --context prod" in words
     commands = [line for line in words.splitlines() if line.startswith("kubectl --context prod ")]
     names = [line.partition(" patch ")[2].split()[1] for line in commands]
     assert names == ["worker-3", "worker-2", "infrastructure", "flux-system", "fencectl-deploy"]

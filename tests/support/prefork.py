@@ -23,7 +23,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO, cast
 
 ROOT = Path(__file__).parents[2]
 # What the verbs import when they run; `deploy` and `recover` before all, for they take times over as they are then.
@@ -248,6 +248,10 @@ def _become(asked: Mapping[str, Any], descriptors: Sequence[int]) -> list[str]:
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    # NB: the streams were made for a file; a pipe cannot be sought in, and a terminal wants each line at once.
+    sys.stdin = _stream(0, "r")
+    sys.stdout = _stream(1, "w")
+    sys.stderr = _stream(2, "w", errors="backslashreplace")
     if asked["session"]:
         os.setsid()
     os.chdir(asked["cwd"])
@@ -255,6 +259,12 @@ def _become(asked: Mapping[str, Any], descriptors: Sequence[int]) -> list[str]:
     os.environ.update(asked["environ"])
     arguments: list[str] = asked["arguments"]
     return arguments
+
+
+def _stream(descriptor: int, mode: str, errors: str = "surrogateescape") -> TextIO:
+    line = 1 if descriptor == 2 or (mode == "w" and os.isatty(descriptor)) else -1
+    stream = open(descriptor, mode, buffering=line, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+    return cast(TextIO, stream)
 
 
 def _flush_coverage() -> None:

@@ -76,7 +76,9 @@ class Shell:
         said, waiting, end_s = "", list(answers), time.monotonic() + TIMEOUT_S
         try:
             while True:
-                assert select.select([ours], [], [], max(0.0, end_s - time.monotonic()))[0], f"silent after:\n{said}"
+                assert select.select([ours], [], [], max(0.0, end_s - time.monotonic()))[0], (
+                    f"silent after:\n{said}"
+                )
                 try:
                     data = os.read(ours, 65536)
                 except OSError:  # the other side is closed
