@@ -11,6 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from fencectl.core.runbooks import RUNBOOKS, Values, matching, values_of
+from fencectl.report.escape import visible
 from fencectl.report.runbook import (
     Block,
     Cluster,
@@ -150,7 +151,12 @@ def test_hostile_value_is_one_word_of_a_command_and_nothing_of_markdown(name: st
         )  # fmt: skip
         assert done.stdout.decode("utf-8", "surrogateescape") == f"--holder|{text}|"
         assert list(tmp_path.iterdir()) == []
-    kinds = [token.type for token in MarkdownIt().parse(filled.markdown)]
+    tokens = MarkdownIt().parse(filled.markdown)
+    spans = [child for token in tokens for child in token.children or () if child.type == "code_inline"]
+    assert [span.content for span in spans[-2:]] == [visible(text), "x"]
+    inlines = [token.children or [] for token in tokens if token.type == "inline"]
+    assert [len(children) for children in inlines[-2:]] == [1, 2], "nothing beside the one code span"
+    kinds = [token.type for token in tokens]
     assert kinds == [
         "heading_open", "inline", "heading_close", "blockquote_open", "paragraph_open", "inline", "paragraph_close",
         "blockquote_close", "paragraph_open", "inline", "paragraph_close", "fence", "paragraph_open", "inline",
