@@ -9,6 +9,7 @@ targets from the config, and inside of a command · mistakes before anything is 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import sys
@@ -21,8 +22,10 @@ import pytest
 from fencectl.sandbox import Sandbox
 from tests.support.clusters import Cluster
 from tests.support.deploys import HASTY, LEASE_PATH, Child, DeployScene
-from tests.support.pairs import FENCES, Pair, assert_never_begun, merged
+from tests.support.pairs import BOTH, FENCES, Pair, assert_never_begun, merged
 from tests.support.program import Ran
+from tests.support.screen import Screen as Shown
+from tests.support.terminal import spoken
 
 SEEN = 'kubectl config current-context; kubectl get lease -n flux-system -o jsonpath="{..holderIdentity}"; echo'
 HOLD = ("hold", "place", "incident", "--reason", "INC-1")
@@ -250,6 +253,29 @@ targets:
   one: {context: a, lease: {name: first}}
   two: {context: b, suspend: [kustomization/flux-system/infrastructure]}
 """
+
+
+def test_contexts_of_the_environment_are_not_handed_to_the_command(pair: Pair) -> None:
+    """They name both targets; the command of one is about that one."""
+    env = {"FENCECTL_DEPLOY_CONTEXT": "a b"}
+    look = shlex.join([sys.executable, "-m", "fencectl", "deploy", "--dry-run", "--", "true"])
+    done = pair.deploy(contexts=(), command=("sh", "-c", look), env=env)
+    assert done.code == 0, done.text
+    assert [line.split()[-1] for line in done.stdout.splitlines() if "would deploy to" in line] == ["a", "b"]
+
+
+def test_progress_at_a_terminal_names_the_target_and_leaves_nothing_behind(pair: Pair) -> None:
+    """One block at a time, gone before the next target's lines."""
+    environ = pair.a.environment() | {"TERM": "xterm"}
+    line = ("deploy", *BOTH, *FENCES, "--", "sh", "-c", "kubectl config current-context")
+    with spoken(line, env=environ, cwd=pair.folder, terminal=True) as program:
+        assert program.to_the_end() == 0
+    assert re.search(r"a  step \d+ of 10", program.said)
+    assert re.search(r"b  step \d+ of 10", program.said)
+    rows = Shown(100).feed(program.said).rows
+    assert not [row for row in rows if " of 10" in row or row.startswith("  …")]
+    assert [rows.index(name) for name in ("a", "b")] == sorted(rows.index(name) for name in ("a", "b"))
+    assert rows[-1] == "✓ deployed to 2 targets: a, b"
 
 
 def test_targets_of_the_config_are_all_meant_and_a_deploy_inside_is_on_its_own(pair: Pair) -> None:
