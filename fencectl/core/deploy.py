@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from fencectl.core.evidence import Strength, Verdict
 from fencectl.core.observation import Observation
 from fencectl.core.profiles import Profile
 from fencectl.core.recovery import Wanted, plan_recovery
+from fencectl.core.recovery_point import RecoveryPoint
 from fencectl.core.refs import ObjectRef
 from fencectl.core.report import FenceReport, HolderBlock
 
@@ -69,13 +71,27 @@ def plan_flux(
 
 
 @dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """
+    Put back what ran before a deploy: the payload of `rollback`.
+
+    `ended_at`: when that deploy had ended, None where it has written no end. `timeout_s`: for all of it.
+    """
+
+    point: RecoveryPoint
+    ended_at: datetime | None
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class DeployPlan:
     """
     One deploy on one target.
 
     `suspend`: objects with their ranks, outermost ancestor first. `nodes`: nodes to fence. `command`: the payload,
     or `apply`: the objects that are it, or `flux`. `covered`: what a run around this one has fenced already. Times
-    in seconds; `drain_timeout_s` None: from the objects.
+    in seconds; `drain_timeout_s` None: from the objects. `restore`: what `rollback` puts back. `rollback_s`: how
+    long the rollback of a failure may take, None: none is wanted.
     """
 
     lease: tuple[str, str]
@@ -92,15 +108,21 @@ class DeployPlan:
     covered: tuple[ObjectRef, ...] = ()
     apply: ApplyPlan | None = None
     flux: FluxPlan | None = None
+    restore: RestorePlan | None = None
+    rollback_s: float | None = None
 
     @property
     def form(self) -> str | None:
-        """What step 8 is: `command`, `apply` or `flux`; None: there is none."""
+        """What step 8 is: `command`, `apply`, `flux` or `restore`; None: there is none."""
+        if self.restore is not None:
+            return "restore"
         return "apply" if self.apply is not None else "flux" if self.flux else "command" if self.command else None
 
     @property
     def payload(self) -> tuple[str, ...]:
         """The payload as it was asked for: the command, where manifests come from, or what takes a revision."""
+        if self.restore is not None:
+            return ("rollback", str(self.restore.point.generation))
         if self.flux is not None:
             revision = () if self.flux.revision is None else ("--revision", self.flux.revision)
             return ("--flux", self.flux.ref.display, *revision)

@@ -12,7 +12,24 @@ from typing import Any
 
 from fencectl.core.patches import GuardedPatch, drop, guard, pointer, put, seal
 from fencectl.core.profiles import FIELD_MANAGER, HOLDER
-from fencectl.core.refs import Seen, annotations_of, dig
+from fencectl.core.refs import Raw, Seen, annotations_of, dig
+
+
+def is_applied(raw: Raw) -> bool:
+    """Whether this program owns any of its fields by apply."""
+    return "Apply" in _own_entries(raw)
+
+
+def _own_entries(raw: Raw) -> dict[str, int]:
+    """The numbers of this program's own entries, by their operation."""
+    entries = dig(raw, "metadata", "managedFields")
+    return {
+        str(dig(entry, "operation")): number
+        for number, entry in enumerate(entries if isinstance(entries, list) else [])
+        if dig(entry, "manager") == FIELD_MANAGER
+        and not dig(entry, "subresource")
+        and isinstance(dig(entry, "fieldsV1"), Mapping)
+    }
 
 
 def hand_back(seen: Seen) -> GuardedPatch | None:
@@ -21,18 +38,14 @@ def hand_back(seen: Seen) -> GuardedPatch | None:
 
     Not on an object under a fence: its mark and its suspension are owned by update, and no apply may take them.
     """
-    if HOLDER in annotations_of(seen.raw):
+    mine = _own_entries(seen.raw)
+    if HOLDER in annotations_of(seen.raw) or "Update" not in mine:
         return None
     entries = dig(seen.raw, "metadata", "managedFields")
-    mine = {
-        entry["operation"]: number
-        for number, entry in enumerate(entries if isinstance(entries, list) else [])
-        if dig(entry, "manager") == FIELD_MANAGER
-        and not dig(entry, "subresource")
-        and isinstance(dig(entry, "fieldsV1"), Mapping)
-    }
-    if set(mine) != {"Apply", "Update"}:
-        return None
+    if "Apply" not in mine:
+        only = pointer("metadata", "managedFields", str(mine["Update"]))
+        renamed = put(f"{only}/operation", "Apply", present=True)
+        return seal(seen.ref, [guard(only, entries[mine["Update"]]), renamed])
     applied, updated = (entries[mine[operation]] for operation in ("Apply", "Update"))
     if applied.get("apiVersion") != updated.get("apiVersion"):
         return None

@@ -34,15 +34,16 @@ class Restored:
     """
     What came of one restore.
 
-    `generation`: of the deploy that it undoes; `back`: the one that runs again by it, None where no record tells
-    of one. `done`: changed back; `made`: made again; `unchanged`: how many were as before; `left`: not brought
-    back; `new`: not there before, and staying; `unresolved`: nobody can say whether they were changed; `paused`:
-    changed, and not rolling out. `revision`: what the deploy brought, in words, and must not come back. `why`:
-    what stands in the way of success. Times in seconds.
+    `generation`: of the deploy that it undoes; `back`: the one that runs again by it, with its revision; None if
+    no record tells of one. `done`: changed back; `made`: made again; `unchanged`: how many were as before; `left`:
+    not brought back; `new`: not there before, and staying; `unresolved`: nobody can say whether they were changed;
+    `paused`: changed, and not rolling out. `revision`: what the deploy brought, in words, and must not come back.
+    `why`: what stands in the way of success. Times in seconds.
     """
 
     generation: int
     back: int | None = None
+    back_revision: str | None = None
     revision: str | None = None
     done: list[ObjectRef] = field(default_factory=list)
     made: list[ObjectRef] = field(default_factory=list)

@@ -10,6 +10,7 @@ from typing import Any
 from fencectl.cluster.clock import Clock
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.gojson import StrictJSONError, decode_strict, encode_ascii
+from fencectl.core.identity import parse_holder
 from fencectl.core.record_write import Change, data_of
 from fencectl.core.refs import dig
 from fencectl.core.times import second_time
@@ -27,7 +28,11 @@ class TokenUsedError(FencectlError):
 
 @dataclass(slots=True)
 class DeployRecord:
-    """The story of one deploy in the record beside its lease. `command`: secrets are taken out of it already."""
+    """
+    The story of one deploy in the record beside its lease. `command`: secrets are taken out of it already.
+
+    `rollback`: what became of a rollback, or that one is `owed`.
+    """
 
     book: RecordBook
     clock: Clock
@@ -36,6 +41,7 @@ class DeployRecord:
     command: str
     timeline: Timeline
     generation: int | None = None
+    rollback: dict[str, Any] | str | None = None
 
     def last_token(self) -> int:
         """The highest fencing token that any record tells, so that a deleted lease does not start again."""
@@ -84,12 +90,24 @@ class DeployRecord:
             "command": self.command,
             **self.timeline.as_data(),
         }
+        if self.rollback is not None:
+            value["rollback"] = self.rollback
         if outcome is not None:
             ended = second_time(self.clock.wall())
             value |= {"outcome": outcome, "step": step, "code": code, "endedAt": ended}
         key = f"{_KEY}{self.generation}"
         # NB: the numbers never start again: the newest 50 stay, and what writes takes the older ones away.
         return (Change(key, data.get(key), encode_ascii(value)),)
+
+    def superseded(self) -> str | None:
+        """By which later run the target was changed since; None where the newest record is still this one's."""
+        newest, value = max(_records(self.book.read()), key=lambda one: one[0], default=(0, None))
+        if newest == self.generation and dig(value, "holder") == self.holder:
+            return None
+        holder = dig(value, "holder")
+        if newest < (self.generation or 0) or not isinstance(holder, str):
+            return "somebody unknown: the record of this run is gone"
+        return f"generation {newest}, {parse_holder(holder).title}"
 
     def _must_be_new(self, record: Record, token: int) -> None:
         last = _last_token(record)

@@ -47,6 +47,11 @@ class Ended:
         """Whether it did what it should: ended by itself, with 0."""
         return self.code == 0 and self.why_stopped is None
 
+    @property
+    def timed_out(self) -> bool:
+        """Whether it was ended because its time was over."""
+        return self.why_stopped == TIME_OVER
+
 
 class SystemProcess:
     """A process of this machine, started through a stub that binds its life to ours (see `ports.Process`)."""
@@ -102,6 +107,9 @@ class SystemProcesses:
         return SystemProcess(command, environ, self.stdout)
 
 
+TIME_OVER = "its time is over"
+
+
 class Payload:
     """One command under way. Start it from the main thread: on Linux its life is bound to the starting thread."""
 
@@ -128,7 +136,7 @@ class Payload:
             code = self._process.poll()
             why = must_stop()
             if why is None and code is None and self._clock.monotonic_s() >= end_s:
-                why = "its time is over"
+                why = TIME_OVER
             if why is not None:
                 return Ended(self.stop(), why)
             if code is not None:

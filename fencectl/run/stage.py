@@ -12,7 +12,7 @@ from fencectl.cluster.clock import Clock
 from fencectl.core.errors import ExitCode, FencectlError, worst
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.report import FenceReport
-from fencectl.core.restored import Restored
+from fencectl.core.restored import Restored, RestoreVerdict
 from fencectl.core.rollout import Follows
 from fencectl.run.handing_over import Handed
 from fencectl.run.keeper import LeaseLostError
@@ -57,7 +57,9 @@ class Result:
 
     `within`: the run of whose command it was a part. `held`: what was found to be held under the lease. `step`:
     the last one that began. `codes`: every reason for an exit code; the worst decides. `lease_patch`: frees a
-    lease that was kept. `rolled_back`: what came of a rollback; None where none was begun or owed.
+    lease that was kept. `rolled_back`: what came of a rollback, None where none was begun; it has put something
+    back only where it has `moved`. `rollback_owed`: one was asked for, and an interrupt came before it was done.
+    `timed_out`: a time-out is what failed.
     """
 
     generation: int | None = None
@@ -79,9 +81,17 @@ class Result:
     held: FenceReport | None = None
     within: str | None = None
     rolled_back: Restored | None = None
+    rollback_owed: bool = False
+    timed_out: bool = False
 
     def outcome(self, *, interrupted: bool) -> str:
         """The outcome in one word, for the record."""
+        back = self.rolled_back
+        if back is not None and back.is_back:
+            # NB: also where something is left fenced: that is told by the code.
+            return "rolled-back" if back.generation == self.generation else "restored"
+        if back is not None and back.verdict is RestoreVerdict.SUPERSEDED:
+            return "superseded"
         return "deployed" if not self.codes else "interrupted" if interrupted else "failed"
 
     def blame(self, failure: FencectlError) -> None:

@@ -10,7 +10,7 @@ The fenced transaction, in steps that are numbered alike in code, log, record an
 6. The nodes are fenced, and rolled where a node command is given.
 7. (The canary.)
 8. The payload: a command runs, manifests are applied and followed, or Flux takes a revision.
-9. (The rollback.)
+9. On failure, where that is asked for: what ran before is put back, with a time budget of its own.
 10. Everything is released in reverse order, the outcome is written, the lease is freed last of all.
 
 Whatever happens in between, step 10 follows; what it cannot release is named, and stays visible with its holder.
@@ -26,6 +26,7 @@ from fencectl.core.deploy import DeployPlan, HeldError
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.journal import Journal
 from fencectl.core.nesting import Around, handed_on
+from fencectl.core.recovery_point import RecoveryPoint
 from fencectl.core.refs import ObjectRef, Seen
 from fencectl.evidence.redact import redact_command
 from fencectl.run.deploy_record import DeployRecord
@@ -43,6 +44,7 @@ from fencectl.run.nesting import (
 from fencectl.run.nodes import NodeRoller
 from fencectl.run.overseer import Overseer
 from fencectl.run.paying import pay
+from fencectl.run.rolling_back import RollingBack, restore_payload, roll_back, why_not_due
 from fencectl.run.stage import Result, Stage
 from fencectl.run.story import StoppedError
 from fencectl.run.suspending import Suspender, ToSuspend
@@ -85,6 +87,7 @@ class Deploy:
             timeline=self._timeline,
         )
         self._freed_as: Seen | None = None
+        self._point: RecoveryPoint | None = None
 
     def run(self) -> Result:
         """Do all of it; raises only where nothing was changed at all (the lease was not taken)."""
@@ -108,7 +111,10 @@ class Deploy:
             self._result.cause = f"unexpected {type(failure).__name__}"
             self._unwind()  # (10)
             raise
-        self._unwind()  # (10)
+        try:
+            self._roll_back()  # (9)
+        finally:
+            self._unwind()  # (10)
         return self._result
 
     # (3)
@@ -180,10 +186,14 @@ class Deploy:
             return
         self._begin(8)
         self._stop_if_asked()
-        self._write_record("deploying")
+        if form != "restore":
+            self._write_record("deploying")
         self._stop_if_asked()  # NB: the record may have taken a while.
         self.keeper.must_hold(0.0)
         self._timeline.begin(8, form)
+        if form == "restore":
+            self._restore()
+            return
         lent = Hands(self._ledger, self._suspend, self._tenure.may_release, self._stop_if_asked, self._must_stop)
         pay(self._stage, self._result, self._plan, self.keeper, lent, self._child_environ(), self._overseer)
         self._timeline.end(8, form, "failed" if self._result.codes else "done")
@@ -193,6 +203,57 @@ class Deploy:
         self._note_interrupt()
         if self._tenure.lost is not None:
             self._note(self._tenure.lost)
+
+    def _restore(self) -> None:
+        """Do what `rollback` is for; its record says so before anything is put back."""
+        try:
+            restore_payload(self._plan, self._result, self._rolling(8))
+        finally:
+            self._timeline.end(8, "restore", "failed" if self._result.codes else "done")
+
+    # (9)
+
+    def _roll_back(self) -> None:
+        result, tell = self._result, partial(self._stage.tell, 9)
+        if self._plan.rollback_s is None or not result.codes or not result.applied or result.lost is not None:
+            return
+        if self._stage.interrupted.is_set():
+            # NB: an interrupt never starts one; whoever interrupts may not leave the time for it.
+            result.rollback_owed, self._story.rollback = True, "owed"
+            tell("interrupted: the rollback is owed, not begun")
+            return
+        point = self._point
+        why = "no recovery point was taken" if point is None else why_not_due(self._plan, result, self._ledger)
+        if why is not None or point is None:
+            tell(f"not rolled back: {why}")
+            return
+        failed_in = result.step
+        self._timeline.begin(9, "rollback")
+        try:
+            roll_back(self._plan, result, self._rolling(9), point)
+        except FencectlError as failure:
+            self._note(failure)
+        finally:
+            back = result.rolled_back is not None and result.rolled_back.is_back
+            self._timeline.end(9, "rollback", "done" if back else "failed")
+            result.step = failed_in
+            result.rollback_owed = self._stage.interrupted.is_set() and not back
+            if result.rollback_owed:
+                self._story.rollback = "owed"
+
+    def _rolling(self, step: int) -> RollingBack:
+        # NB: a fence that was lifted meanwhile would undo it: looked at before anything is put back.
+        self._checked_s = float("-inf")
+        return RollingBack(
+            self._stage,
+            self._result,
+            self.keeper,
+            self._story,
+            write_record=self._write_record,
+            must_stop=self._must_stop,
+            stop_if_asked=self._stop_if_asked,
+            step=step,
+        )
 
     # (10)
 
@@ -305,6 +366,7 @@ class Deploy:
         if isinstance(failure, LeaseLostError):
             self._tenure.lost = result.lost = failure
         self._timeline.fail(failure)
+        result.timed_out |= failure.exit_code is ExitCode.TIMED_OUT_PREVIOUS_RUNS
         if isinstance(failure, HeldError):
             result.held = failure.report
         result.blame(failure)

@@ -1,0 +1,178 @@
+"""
+A rollback inside of a transaction: whether one is due after a failure (9), and how either kind is carried out.
+
+It has its own time budget, keeps the first cause of the failure, and is recorded before it changes anything. An
+interrupt never starts one: it is recorded as owed. What is not known to have failed is not rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from fencectl.core.deploy import DeployPlan
+from fencectl.core.errors import ExitCode, NotReadableError
+from fencectl.core.past import ran_before, read_past
+from fencectl.core.record_write import data_of
+from fencectl.core.recovery_point import RecoveryPoint
+from fencectl.core.restored import Restored, RestoreVerdict
+from fencectl.core.rollout import Cause, RolloutVerdict
+from fencectl.core.times import age_text
+from fencectl.run.deploy_record import DeployRecord
+from fencectl.run.fencing import Ledger
+from fencectl.run.keeper import Keeper
+from fencectl.run.restoring import Hands, Restorer
+from fencectl.run.stage import Result, Stage
+
+
+def why_not_due(plan: DeployPlan, result: Result, ledger: Ledger) -> str | None:
+    """Why a failed deploy is not rolled back although that was asked for; None where it is."""
+    if result.lost is not None:
+        return "the lease is lost"
+    if not result.applied:
+        return "nothing was changed"
+    if ExitCode.FAILED_NEW_STATE_LIVE not in result.codes:
+        return "it is not known to have failed"
+    followed = result.handed.followed if result.handed is not None else None
+    bad = [one for one in followed.results if one.verdict is not RolloutVerdict.SUCCEEDED] if followed else []
+    if bad and all(one.cause is Cause.NODE for one in bad):
+        return "nodes are down: that is no fault of what was deployed"
+    if plan.flux is not None:
+        fenced = {fence.seen.ref for fence in ledger.fences}
+        open_ = [ref.display for ref, _ in plan.flux.chain if ref not in fenced]
+        if open_:
+            return f"{open_[0]} is not suspended, and would undo it"
+    return None
+
+
+class RollingBack:
+    """
+    Carries out one rollback of a transaction.
+
+    `write_record`: writes the phase, before anything is changed. `must_stop`: why the work must end now, or None;
+    `stop_if_asked`: raises it. `step`: which one it is in the log.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        result: Result,
+        keeper: Keeper,
+        story: DeployRecord,
+        *,
+        write_record: Callable[[str], None],
+        must_stop: Callable[[], str | None],
+        stop_if_asked: Callable[[], None],
+        step: int,
+    ) -> None:
+        self._stage = stage
+        self._result = result
+        self._keeper = keeper
+        self._story = story
+        self._write_record = write_record
+        self._must_stop = must_stop
+        self._stop_if_asked = stop_if_asked
+        self._step = step
+
+    def run(self, point: RecoveryPoint, *, budget_s: float, ended_at: datetime | None) -> Restored:
+        """
+        Put a point back; what came of it is in the result and, from here on, in the record.
+
+        Raises what the record raises, then nothing was changed, and LeaseLostError.
+        """
+        restored = Restored(point.generation, revision=point.revision, budget_s=budget_s)
+        self._what_ran_before(restored)
+        self._story.rollback = _as_data(restored)
+        self._write_record("restoring")
+        self._result.rolled_back = restored
+        budget = age_text(budget_s)
+        self._tell(f"puts back {restored.what}: {len(point.objects)} objects, own budget {budget}")
+        follower = self._stage.follower
+        hands = Hands(
+            self._stage.door,
+            self._stage.clock,
+            self._keeper,
+            self._story.superseded,
+            self._stop_if_asked,
+            self._tell,
+            follower(self._must_stop, self._tell) if follower is not None else None,
+        )
+        try:
+            Restorer(hands, restored, ended_at=ended_at).run(point)
+        finally:
+            self._story.rollback = _as_data(restored)
+        self._tell(
+            f"{restored.what} is back" if restored.is_back else f"{restored.what} is NOT back: {restored.why}"
+        )
+        return restored
+
+    def _tell(self, text: str) -> None:
+        self._stage.tell(self._step, text)
+
+    def _what_ran_before(self, restored: Restored) -> None:
+        try:
+            past = read_past(data_of(self._story.book.read().seen))
+        except NotReadableError:
+            # NB: only words depend on it.
+            return
+        before = ran_before(past, restored.generation)
+        if before is not None:
+            restored.back, restored.back_revision = before.generation, before.revision
+
+
+def roll_back(plan: DeployPlan, result: Result, rolling: RollingBack, point: RecoveryPoint) -> None:
+    """
+    Put back what ran before the deploy that has failed (9); its first cause stays, its exit code follows.
+
+    Raises what `RollingBack.run` raises.
+    """
+    timed_out = is_timed_out(result)
+    restored = rolling.run(point, budget_s=plan.rollback_s or 0.0, ended_at=None)
+    result.codes = codes_after(result.codes, restored, timed_out=timed_out)
+
+
+def is_timed_out(result: Result) -> bool:
+    """Whether a time-out is what failed."""
+    followed = result.handed.followed if result.handed is not None else None
+    if followed is not None and followed.outcome is RolloutVerdict.TIMED_OUT:
+        return True
+    return result.timed_out or (result.payload is not None and result.payload.timed_out)
+
+
+def codes_after(codes: list[ExitCode], restored: Restored, *, timed_out: bool) -> list[ExitCode]:
+    """The reasons for an exit code once a failed deploy was rolled back, or not."""
+    failed = {ExitCode.FAILED_NEW_STATE_LIVE, ExitCode.FAILED_PREVIOUS_RUNS, ExitCode.TIMED_OUT_PREVIOUS_RUNS}
+    others = [code for code in codes if code not in failed | {ExitCode.OUTCOME_UNKNOWN}]
+    match restored.verdict:
+        case RestoreVerdict.BACK:
+            ended = ExitCode.TIMED_OUT_PREVIOUS_RUNS if timed_out else ExitCode.FAILED_PREVIOUS_RUNS
+            return [*others, ended]
+        case RestoreVerdict.UNKNOWN:
+            return [*others, ExitCode.OUTCOME_UNKNOWN]
+        case _:
+            return [*others, ExitCode.FAILED_NEW_STATE_LIVE]
+
+
+def restore_payload(plan: DeployPlan, result: Result, rolling: RollingBack) -> None:
+    """Do step 8 of `rollback`; the result tells what came of it."""
+    restore = plan.restore
+    if restore is None:
+        return
+    try:
+        restored = rolling.run(restore.point, budget_s=restore.timeout_s, ended_at=restore.ended_at)
+    finally:
+        found = result.rolled_back
+        result.applied = found is not None and found.moved
+    if not restored.is_back:
+        result.codes += codes_after([], restored, timed_out=False)
+        result.cause, result.reason = f"{restored.what} is not back", restored.why
+
+
+def _as_data(restored: Restored) -> dict[str, object]:
+    """What a record tells of a rollback."""
+    data: dict[str, object] = {"undoes": restored.generation, "verdict": restored.verdict.value}
+    if restored.back is not None:
+        data["back"] = restored.back
+    if restored.verdict is not RestoreVerdict.OWED:
+        data |= {"changed": len(restored.touched), "left": len(restored.left)}
+    return data | ({"why": restored.why[:300]} if restored.why else {})
