@@ -160,6 +160,11 @@ def is_carried_out(patch: GuardedPatch, fresh: Raw) -> bool:
     )
 
 
+def explain_field(fresh: Raw, keys: tuple[str, ...], before: Any) -> str:
+    """Say what a field was and what it is now, and who changed it where that can be told."""
+    return f"{_field(keys)} was {_show(before)}, now it is {_show(dig(fresh, *keys))}{_changed_by(fresh, keys)}"
+
+
 def _keys(path: str) -> tuple[str, ...]:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fencectl.cluster.clock import Clock
 from fencectl.cluster.write import send
-from fencectl.core.answers import Applied, Refused, Unknown, Why, explain_refusal, is_carried_out
+from fencectl.core.answers import Applied, Refused, Unknown, Why, explain_field, explain_refusal, is_carried_out
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.marks import read_mark
@@ -224,16 +224,22 @@ def changed_fence(door: Door, ledger: Ledger, is_over: Callable[[], bool]) -> st
         mark = read_mark(seen) if seen is not None else None
         if seen is None or mark is None:
             return f"the fence on {fence.seen.ref.display} was lifted by somebody else"
-        if mark.holder_text != fence.journal.holder or not _still_fenced(fence, seen.raw):
+        if mark.holder_text != fence.journal.holder:
             return f"the fence on {fence.seen.ref.display} was changed by somebody else"
+        if not _still_fenced(fence, seen.raw):
+            field = explain_field(seen.raw, _fenced_field(fence), before=True)
+            return f"the fence on {fence.seen.ref.display} was changed by somebody else: {field}"
     return None
+
+
+def _fenced_field(fence: Fence) -> tuple[str, ...]:
+    return ("spec", "suspend") if fence.kind is FenceKind.SUSPENSION else ("spec", "unschedulable")
 
 
 def _still_fenced(fence: Fence, raw: Raw) -> bool:
     if fence.journal.phase is Phase.VERIFIED:
         return True
-    path = ("spec", "suspend") if fence.kind is FenceKind.SUSPENSION else ("spec", "unschedulable")
-    return dig(raw, *path) is True
+    return dig(raw, *_fenced_field(fence)) is True
 
 
 def _never(seen: Seen, why: Why, detail: str) -> NotFencedError:

@@ -235,7 +235,8 @@ class _Following:
 
     def _watch_ended(self, ended: WatchEnded, now_s: float) -> None:
         pace = self._paces[ended.scope]
-        again = pace.watch_ended(now_s, ended.lasted_s, forgotten=ended.forgotten, refused=ended.refused)
+        cannot = ended.refused or ended.silent
+        again = pace.watch_ended(now_s, ended.lasted_s, forgotten=ended.forgotten, refused=cannot)
         if again and pace.lost is None:
             self._watch(ended.scope)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from fencectl.cluster.changes import IDLE_S, METADATA_EVENTS, WATCH_S
 from fencectl.cluster.clock import Clock
+from fencectl.cluster.failures import Kind, Unreachable
 from fencectl.cluster.kinds import ListedKind
 from fencectl.cluster.observe import PAGE
 from fencectl.cluster.pages import METADATA_ONLY, ListQuery, read_list
@@ -118,12 +119,18 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class WatchEnded:
-    """A watch has ended. `forgotten`: its history is gone (410); `refused`: it may not or cannot be watched."""
+    """
+    A watch has ended.
+
+    `forgotten`: its history is gone (410). `refused`: it may not or cannot be watched. `silent`: nothing came for
+    so long that whatever stands in between keeps it to itself.
+    """
 
     scope: Scope
     lasted_s: float
     forgotten: bool = False
     refused: bool = False
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +218,7 @@ class Feeds:
             "timeoutSeconds": str(WATCH_S),
         }
         accept = METADATA_EVENTS if scope.metadata_only else JSON
-        forgotten = refused = False
+        forgotten = refused = silent = False
         stream: Any = None
         try:
             stream = self.getter.stream(query.path, query=parameters, accept=accept, idle_s=IDLE_S)
@@ -220,9 +227,9 @@ class Feeds:
         except StreamRefused as error:
             forgotten = error.answer.status == 410
             refused = error.answer.status in (403, 405)
-        except (NotReadableError, BadPageError):
+        except (NotReadableError, BadPageError) as error:
             # Cut, silent, or no event: whether anybody is there shows when the list is read.
-            pass
+            silent = isinstance(error, Unreachable) and error.kind is Kind.TIMEOUT
         except AttributeError:
             # NB: http.client stumbles over its own None when `stop` closes a connection that it waits on.
             if not self._stopped.is_set():
@@ -230,7 +237,7 @@ class Feeds:
         finally:
             if stream is not None:
                 self._drop(stream)
-            self.say(WatchEnded(scope, self.clock.monotonic_s() - began_s, forgotten, refused))
+            self.say(WatchEnded(scope, self.clock.monotonic_s() - began_s, forgotten, refused, silent))
 
     def _hand_on(self, scope: Scope, lines: Iterable[bytes]) -> bool:
         """Hand on each event; True where the server has forgotten the version."""

@@ -111,7 +111,7 @@ class Pace:
             self.lost = f"{why} ({self.failures} times in a row, no good read for {now_s - self._good_s:.0f}s)"
 
     def watch_ended(self, now_s: float, lasted_s: float, *, forgotten: bool, refused: bool) -> bool:
-        """Note the end of a watch; whether to watch on from where it was."""
+        """Note the end of a watch; whether to watch on from where it was. `refused`: only polls from now on."""
         self.is_watching = False
         if refused:
             self.watchable = False

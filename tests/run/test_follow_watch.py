@@ -119,6 +119,17 @@ def test_watch_whose_history_is_gone_reads_the_list_again(stage: Stage, first: l
     assert script.versions[1] != script.versions[0]
 
 
+def test_watch_that_nothing_comes_through_is_given_up_for_polls(stage: Stage) -> None:
+    """A proxy that keeps a stream until it is whole: no event, no bookmark, and the rollout has long ended."""
+    web = stage.deployment()
+    quiet = Unreachable(WireError(Kind.TIMEOUT), context="prod", server="https://x", tries=1, elapsed_s=75)
+    script = Script(stage, [75.0, quiet])
+    stage.at(0.4, lambda: stage.available(1))
+    assert stage.follow(web, timeout_s=300).outcome is V.SUCCEEDED
+    assert len(script.versions) == 1
+    assert len(stage.lists("Deployment")) == 2
+
+
 def test_server_that_forgets_each_version_at_once_is_not_hammered(stage: Stage) -> None:
     """One list a second at most."""
     web = stage.deployment()

@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from tests.support.clusters import Cluster
 from tests.support.realcluster import kubeconfig_text
@@ -210,6 +210,9 @@ class _Handler(BaseHTTPRequestHandler):
             between.allow(write, between.before)
             headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP}
             path, _, query = self.path.partition("?")
+            if "watch=1" in query.split("&"):
+                self._stream(between.cluster, path, query, headers)
+                return
             found = between.cluster.request(
                 self.command, path, query=query, body=body or None, headers=headers, accept=None
             )
@@ -224,6 +227,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._close()
         except Refuse as refused:
             self._answer(refused.status, {"Content-Type": "application/json"}, refused.body)
+
+    def _stream(self, cluster: Cluster, path: str, query: str, headers: Mapping[str, str]) -> None:
+        """Pass a watch on event by event."""
+        asked = dict(parse_qsl(query))
+        with cluster.watch(path, headers=headers, timeout_s=SILENCE_S, **asked) as watch:
+            self.send_response_only(watch.status)
+            self.send_header("Content-Type", watch.response.headers.get("Content-Type", ""))
+            self.send_header("Connection", "close")
+            self.end_headers()
+            while line := watch.response.readline():
+                self.wfile.write(line)
+                self.wfile.flush()
+        self.close_connection = True
 
     def _answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.send_response_only(status)
