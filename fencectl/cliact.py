@@ -56,6 +56,15 @@ def deploy(
     revision: Annotated[
         str | None, typer.Option("--revision", metavar="REVISION", help="The one to follow")
     ] = None,
+    canary: Annotated[
+        str | None, typer.Option("--canary", metavar="PATH", help="Manifests that are applied first")
+    ] = None,
+    certify: Annotated[
+        str | None, typer.Option("--certify", metavar="COMMAND", help="What certifies a canary, and nodes")
+    ] = None,
+    allow_uncertified: Annotated[
+        bool, typer.Option("--allow-uncertified", help="Go on where nobody could certify it")
+    ] = False,
     suspend: Annotated[
         list[str] | None, typer.Option("--suspend", metavar="FENCE", help="kind/NAMESPACE/NAME to suspend")
     ] = None,
@@ -124,6 +133,9 @@ def deploy(
         allow_partial_prune=allow_partial_prune,
         flux=not_empty("--flux", flux),
         revision=not_empty("--revision", revision),
+        canary=not_empty("--canary", canary),
+        certify=not_empty("--certify", certify),
+        allow_uncertified=allow_uncertified,
     )
     from fencectl.commands import deploy as command_module
 

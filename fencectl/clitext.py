@@ -109,6 +109,10 @@ Usage: {prog} deploy [OPTIONS] -f PATH | -k DIR | --flux | -- COMMAND
   --allow-partial-prune     Prune also where much is gone, or not all was seen
   --flux FENCE              kind/NAMESPACE/NAME, resumed in step 8 and followed
   --revision REVISION       main@sha1:9be1c04, a tag, a version [default: any]
+  --canary PATH             Applied and followed before the rest (step 7)
+  --certify COMMAND         Must end with 0 on the canary, and on each rolled
+                            node before it is released (FENCECTL_NODE set)
+  --allow-uncertified       Go on where nobody could certify; never over a no
   --suspend FENCE           kind/NAMESPACE/NAME; what applies it is added
   --node NAME               A node to fence (repeatable)
   --node-selector LABELS    Nodes to fence, by label

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from fencectl.commands.common import NOTHING, TargetSettings, resolve
-from fencectl.commands.deploy_files import Rendered, check_form, is_given, render
+from fencectl.commands.deploy_certify import certify_of, check_certify
+from fencectl.commands.deploy_files import Inputs, check_form, render_all
 from fencectl.commands.deploy_planning import check_plan
 from fencectl.commands.deploy_several import DeployOnSeveral, Screen, opened
 from fencectl.commands.deploy_target import Own, Subjected
 from fencectl.commands.options_acting import DeployOptions
-from fencectl.commands.reading import subjects
+from fencectl.commands.reading import Subject, subjects
 from fencectl.commands.signals import Signals, parent_shell
 from fencectl.core.errors import ExitCode, FencectlError, UsageError
 from fencectl.core.nesting import read_around
@@ -32,10 +33,7 @@ def run(options: DeployOptions) -> ExitCode:
     found = subjects(effective)
     labels = [one.settings.print_context or one.connection.context_name for one in found]
     refuse_same_names(labels)
-    rendered: Sequence[Rendered | None] = [None] * len(found)
-    if is_given(options):
-        namespaces = [one.connection.namespace for one in found]
-        rendered = render(options, namespaces=namespaces, environ=os.environ)  # (0)
+    rendered = _render(options, found)  # (0)
     own = Own()
     targets = [
         Subjected(options, one.settings, one, label, told, render_of, own)
@@ -60,12 +58,21 @@ def run(options: DeployOptions) -> ExitCode:
                 raise
 
 
+def _render(options: DeployOptions, found: Sequence[Subject]) -> Sequence[Inputs]:
+    """Everything that is to be applied, for each target (step 0)."""
+    certify = [certify_of(options, one.settings.settings) for one in found]
+    canaries = ["" if one is None else one.source for one in certify]
+    namespaces = [one.connection.namespace for one in found]
+    return render_all(options, canaries, namespaces=namespaces, environ=os.environ)
+
+
 def _check(options: DeployOptions, target: TargetSettings) -> None:
     """Refuse what cannot be, before anything is read."""
     if target.profile.name is not ProfileName.FENCECTL:
         raise UsageError(f"deploy is for the profile fencectl, not {target.profile.name}", hint=NOTHING)
     check_form(options)
     check_plan(options, target)
+    check_certify(options, target.settings, os.environ)
 
 
 def _warn_of_a_parent(warn: Callable[[str], None]) -> None:

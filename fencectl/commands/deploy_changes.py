@@ -90,10 +90,11 @@ def _safe(text: str) -> str:
     return visible(cut(text))
 
 
-def as_data(changes: Sequence[Change], withheld: str | None) -> dict[str, Any]:
-    """The event of the table, for JSON lines."""
+def as_data(changes: Sequence[Change], withheld: str | None, part: str | None = None) -> dict[str, Any]:
+    """The event of the table, for JSON lines. `part`: which objects these are, where it is not those of step 8."""
     return {
         "type": "changes",
+        **({} if part is None else {"part": part}),
         "summary": summary(changes),
         "pruneWithheld": withheld,
         "objects": [

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from fencectl.cluster.api_resources import ApiResources
 from fencectl.cluster.clock import Clock
@@ -22,9 +21,9 @@ from fencectl.core.gojson import encode
 from fencectl.core.manifest_text import NOTHING, ManifestError
 from fencectl.core.manifests import Manifest, read_manifests, refuse_twins
 from fencectl.core.refs import ObjectRef
-from fencectl.run.preview import Previewer, resolve
+from fencectl.run.preview import Previewer, Resolved, resolve
 from fencectl.run.pruning import key_of, list_members, why_not_prune
-from fencectl.run.rendering import read_sources
+from fencectl.run.rendering import STDIN, is_kustomization, read_sources
 from fencectl.run.story import read
 
 # A look at the kinds that a cluster has.
@@ -43,6 +42,19 @@ class Rendered:
     arguments: tuple[str, ...]
     namespace: str
     digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All manifests of a deploy: those of step 8, and the canary's; each None where there are none."""
+
+    payload: Rendered | None = None
+    canary: Rendered | None = None
+
+    @property
+    def digest(self) -> str | None:
+        """What identifies the state that is asked for, where that is manifests."""
+        return self.payload.digest if self.payload is not None else None
 
 
 def is_given(options: DeployOptions) -> bool:
@@ -76,10 +88,31 @@ def check_form(options: DeployOptions) -> None:
         ("--namespace", options.namespace),
         ("--applyset", options.applyset),
     ):
-        if given and not is_given(options):
+        is_about = is_given(options) or (options.canary is not None and flag not in ("--prune", "--applyset"))
+        if given and not is_about:
             raise UsageError(f"`{flag}` is about manifests, and there are none", hint=f"leave it out. {NOTHING}")
     if options.allow_partial_prune and not options.prune:
         raise UsageError("`--allow-partial-prune` goes with `--prune`", hint=f"leave it out. {NOTHING}")
+
+
+def render_all(
+    options: DeployOptions, canaries: Sequence[str], *, namespaces: Sequence[str], environ: Mapping[str, str]
+) -> tuple[Inputs, ...]:
+    """
+    Read and check every manifest (step 0), once for all targets. `namespaces`: of each target's context.
+
+    `canaries`: the path of each target's canary, empty where it has none. Raises UsageError; no cluster was read
+    then.
+    """
+    payloads: Sequence[Rendered | None] = [None] * len(namespaces)
+    if is_given(options):
+        payloads = render(options, namespaces=namespaces, environ=environ)
+    read = {path: read_canary(path, environ) for path in dict.fromkeys(canaries) if path}
+    first = [
+        _rendered(read[path], ("--canary", path), options.namespace or own) if path else None
+        for path, own in zip(canaries, namespaces, strict=True)
+    ]
+    return tuple(Inputs(payload, canary) for payload, canary in zip(payloads, first, strict=True))
 
 
 def render(
@@ -91,22 +124,32 @@ def render(
     Raises UsageError; no cluster was read then.
     """
     sources = read_sources(options.files, options.kustomization, stdin=_read_stdin, environ=environ)
-    manifests = read_manifests(sources)
     arguments = [argument for path in options.files for argument in ("-f", path)]
     if options.kustomization is not None:
         arguments += ["-k", options.kustomization]
+    manifests = read_manifests(sources)
     if not manifests and not options.prune:
         raise UsageError("nothing to deploy: no object was rendered", hint=NOTHING)
+    return tuple(_rendered(manifests, tuple(arguments), options.namespace or own) for own in namespaces)
+
+
+def read_canary(path: str, environ: Mapping[str, str]) -> tuple[Manifest, ...]:
+    """Read and check the canary's manifests (step 0): a file, a folder of them, or one that kustomize builds."""
+    if path == STDIN:
+        raise UsageError("`--canary` takes a file or a folder, not stdin", hint=NOTHING)
+    paths, kustomization = ((), path) if is_kustomization(path) else ((path,), None)
+    sources = read_sources(paths, kustomization, stdin=_read_stdin, environ=environ, flag="--canary")
+    manifests = read_manifests(sources)
+    if not manifests:
+        raise UsageError(f"no object was rendered from the canary {path}", hint=NOTHING)
+    return manifests
+
+
+def _rendered(manifests: tuple[Manifest, ...], arguments: tuple[str, ...], where: str) -> Rendered:
+    # NB: cluster-scoped objects have no namespace; that is known, and looked at again, once the kinds are.
+    refuse_twins(manifests, lambda one: one.namespace or where)
     digest = hashlib.sha256(encode([one.raw for one in manifests]).encode()).hexdigest()
-    found = [Rendered(manifests, tuple(arguments), options.namespace or own, digest) for own in namespaces]
-    for rendered in found:
-        # NB: cluster-scoped objects have no namespace; that is known, and looked at again, once the kinds are.
-        refuse_twins(manifests, partial(_place, rendered.namespace))
-    return tuple(found)
-
-
-def _place(namespace: str, manifest: Manifest) -> str:
-    return manifest.namespace or namespace
+    return Rendered(manifests, arguments, where, digest)
 
 
 def _read_stdin() -> bytes:
@@ -117,10 +160,20 @@ def _read_stdin() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The plan, and why its prune is withheld already now (None: it is not, or none was asked for)."""
+    """
+    The plans of step 8 and of the canary, each None where there is nothing to apply.
 
-    plan: ApplyPlan
+    `withheld`: why the prune is withheld already now (None: it is not, or none was asked for).
+    """
+
+    plan: ApplyPlan | None
+    canary: ApplyPlan | None
     withheld: str | None
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What would become of every object, in order."""
+        return (*(self.canary.changes if self.canary else ()), *(self.plan.changes if self.plan else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,38 +186,66 @@ class Planner:
     clock: Clock
     stop: threading.Event
 
-    def plan(self, rendered: Rendered, fenced: Collection[ObjectRef]) -> Found:
+    def plan(
+        self, rendered: Rendered | None, fenced: Collection[ObjectRef], *, canary: Rendered | None = None
+    ) -> Found:
         """
-        Plan to apply what was rendered. `fenced`: what will be under a fence of this run.
+        Plan to apply what was rendered, the canary before the rest. `fenced`: what a fence of this run will hold.
 
         Raises UsageError, NotReadableError, ApplySetError, StoppedError.
         """
-        options = self.options
         resources = ApiResources(Reads(self.door, clock=self.clock, deadline_s=DISCOVERY_S))
-        resolved = resolve(
-            rendered.manifests, resources, namespace=rendered.namespace, enforced=options.namespace is not None
-        )
-        applyset = self._applyset([one.ref for one in resolved])
-        self._refuse_own([(one.manifest, one.ref) for one in resolved])
+        first = self._resolve(canary, resources)
+        rest = self._resolve(rendered, resources, before=canary)
+        both = (*first, *rest)
+        # NB: the canary is of the set too, or it would be out of sight, and of the next prune.
+        applyset = self._applyset([one.ref for one in both])
+        self._refuse_own([(one.manifest, one.ref) for one in both])
         paths = {ref.path for ref in fenced}
-        previewer = Previewer(self.door, self.clock, stop=self.stop, force=options.force_conflicts)
-        found = previewer.preview(
-            resolved,
-            fenced=lambda ref: ref.path in paths,
-            labels=label_for(applyset.id) if applyset is not None else {},
-        )
-        plan = ApplyPlan(
-            found.objects,
-            rendered.arguments,
-            found.changes,
-            force=options.force_conflicts,
-            applyset=applyset,
-            prune=options.prune,
-            partial=options.allow_partial_prune,
-        )
+        canary_plan = self._preview(canary, first, paths, applyset)
+        plan = self._preview(rendered, rest, paths, applyset, before=canary)
+        options = self.options
+        if plan is None:
+            return Found(None, canary_plan, None)
+        also = tuple(one.ref for one in first)
+        plan = replace(plan, prune=options.prune, partial=options.allow_partial_prune, canary=also)
         if not options.prune or applyset is None:
-            return Found(plan, None)
-        return self._with_prune(plan, applyset)
+            return Found(plan, canary_plan, None)
+        plan, withheld = self._with_prune(plan, applyset)
+        return Found(plan, canary_plan, withheld)
+
+    def _resolve(
+        self, rendered: Rendered | None, resources: ApiResources, *, before: Rendered | None = None
+    ) -> tuple[Resolved, ...]:
+        if rendered is None:
+            return ()
+        return resolve(
+            rendered.manifests,
+            resources,
+            namespace=rendered.namespace,
+            enforced=self.options.namespace is not None,
+            before=before.manifests if before is not None else (),
+        )
+
+    def _preview(
+        self,
+        rendered: Rendered | None,
+        resolved: Sequence[Resolved],
+        fenced: Collection[str],
+        applyset: SetPlan | None,
+        *,
+        before: Rendered | None = None,
+    ) -> ApplyPlan | None:
+        if rendered is None:
+            return None
+        force = self.options.force_conflicts
+        found = Previewer(self.door, self.clock, stop=self.stop, force=force).preview(
+            resolved,
+            fenced=lambda ref: ref.path in fenced,
+            labels=label_for(applyset.id) if applyset is not None else {},
+            before=before.manifests if before is not None else (),
+        )
+        return ApplyPlan(found.objects, rendered.arguments, found.changes, force=force, applyset=applyset)
 
     @property
     def _set_name(self) -> str:
@@ -196,12 +277,13 @@ class Planner:
             if (ref.kind, ref.namespace, ref.name) in own:
                 raise ManifestError(manifest.where, f"{ref.display} is what this deploy itself stands on")
 
-    def _with_prune(self, plan: ApplyPlan, applyset: SetPlan) -> Found:
+    def _with_prune(self, plan: ApplyPlan, applyset: SetPlan) -> tuple[ApplyPlan, str | None]:
+        """Name what would go; and why it is withheld, if it is."""
         members = list_members(self.door, self.clock, applyset)
-        rendered = {key_of(one.ref) for one in plan.objects}
+        rendered = {key_of(ref) for ref in plan.rendered}
         why = why_not_prune(members, rendered)
         stale = [ref for ref in members.found if key_of(ref) not in rendered]
         changes = tuple(
             Change(ref, What.PRUNE, why=why or "") for ref in sorted(stale, key=lambda ref: ref.display)
         )
-        return Found(replace(plan, changes=(*plan.changes, *changes)), None if plan.partial else why)
+        return replace(plan, changes=(*plan.changes, *changes)), None if plan.partial else why

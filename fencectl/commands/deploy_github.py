@@ -18,16 +18,26 @@ _SGR = re.compile(r"\x1b\[[0-9;]*m")
 Warn = Callable[[str], None]
 
 
-def tell_target(label: str, code: ExitCode, lines: Sequence[str], warn: Warn, *, is_only: bool) -> None:
+def tell_target(
+    label: str,
+    code: ExitCode,
+    lines: Sequence[str],
+    warn: Warn,
+    *,
+    is_only: bool,
+    certification: str | None = None,
+) -> None:
     """
     What came of one target: into the summary, and where it failed into an annotation.
 
-    `is_only`: it is the only one, so that the step's output is about it.
+    `is_only`: it is the only one, so that the step's outputs are about it. `certification`: one of them, None where
+    nothing began.
     """
     if not _in_actions():
         return
     if is_only:
-        _append("GITHUB_OUTPUT", f"outcome={code.name.lower()}\n", warn)
+        more = "" if certification is None else f"certification={certification}\n"
+        _append("GITHUB_OUTPUT", f"outcome={code.name.lower()}\n{more}", warn)
     plain = [_SGR.sub("", line) for line in lines]
     _summarise(plain, warn)
     if code is not ExitCode.OK:

@@ -22,6 +22,7 @@ STEPS: Mapping[int, str] = {
     3: "record",
     4: "suspend Flux",
     6: "nodes",
+    7: "canary",
     8: "command",
     10: "release",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from fencectl.commands.deploy_certified import planned
 from fencectl.commands.deploy_changes import summary
 from fencectl.core.deploy import DeployPlan
 from fencectl.core.identity import parse_holder
@@ -29,6 +30,7 @@ def plan_lines(plan: DeployPlan, label: str, *, around: str | None) -> list[str]
         added = " (it applies one of the others)" if ref in plan.added else ""
         lines.append(f"   4  suspend {visible(ref.display)}{added}")
     lines += [f"   6  fence {visible(ref.display)}" for ref in plan.nodes]
+    lines += planned(plan)
     if plan.apply is not None:
         lines.append(f"   8  apply and follow {summary(plan.apply.changes)}")
     elif plan.flux is not None:

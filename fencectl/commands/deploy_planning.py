@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 
 from fencectl.cluster.clock import Clock
@@ -13,7 +12,8 @@ from fencectl.cluster.read import Reads
 from fencectl.cluster.structs import PageDecoder
 from fencectl.cluster.transport import Transport
 from fencectl.commands.common import NOTHING, TargetSettings
-from fencectl.commands.deploy_files import Planner, Rendered
+from fencectl.commands.deploy_certify import certifies_nothing, certify_of, split_command
+from fencectl.commands.deploy_files import Inputs, Planner
 from fencectl.commands.deploy_show import Show
 from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.signals import Signals
@@ -34,6 +34,8 @@ def check_plan(options: DeployOptions, target: TargetSettings) -> None:
     for text in (*options.suspend, *([options.flux] if options.flux is not None else [])):
         _suspend_name(text)
     lease_of(options, target)
+    if options.node_command:
+        split_command("--node-command", options.node_command)
     if not SHORTEST_LEASE_S <= _lease_duration_s(options, target) <= LONGEST_LEASE_S:
         raise UsageError(f"`--lease-duration` must be {SHORTEST_LEASE_S}s to {LONGEST_LEASE_S}s", hint=NOTHING)
 
@@ -64,7 +66,9 @@ class Planning:
         names += [flux_name] if flux_name is not None else []
         kinds = self._flux_kinds() if names else ()
         suspensions = find_suspensions(self._door, names, kinds, own, around=around)
-        node_command = shlex.split(options.node_command) if options.node_command else settings.nodes.command or ()
+        node_command = settings.nodes.command or ()
+        if options.node_command:
+            node_command = split_command("--node-command", options.node_command)
         is_rolled = bool(node_command)
         nodes = find_nodes(self._door, self._node_names(), own, around=around, is_rolled=is_rolled)
         flux = None
@@ -79,35 +83,47 @@ class Planning:
             added=suspensions.added,
             nodes=nodes.objects,
             covered=(*suspensions.covered, *nodes.covered),
-            node_command=tuple(node_command),
+            node_command=node_command,
             max_unavailable=options.max_unavailable or settings.nodes.max_unavailable or 1,
             lease_duration_s=int(_lease_duration_s(options, self._target)),
             timeout_s=options.timeout_s or TIMEOUT_S,
             node_timeout_s=settings.nodes.timeout_s or 1800.0,
             drain_timeout_s=options.drain_timeout_s,
+            certify=certify_of(options, settings),
         )
 
     def with_objects(
-        self, plan: DeployPlan, rendered: Rendered, signals: Signals, show: Show
+        self, plan: DeployPlan, rendered: Inputs, signals: Signals, show: Show
     ) -> DeployPlan | ExitCode:
-        """Try every object and show what would change; the exit code where the deploy ends with that."""
+        """Try every object, if any, and show what would change; the exit code where the deploy ends with that."""
+        payload, canary = rendered.payload, rendered.canary
+        if certifies_nothing(self._options, self._target.settings) and plan.certify is not None:
+            show.warn("the certify command of the config is not run: there is no canary, and no node is rolled")
+        if payload is None and canary is None:
+            return plan
         planner = Planner(self._options, plan.lease, self._door, self._clock, signals.stop)
         try:
-            found = planner.plan(rendered, [*(ref for ref, _ in plan.suspend), *plan.nodes])
+            found = planner.plan(payload, [*(ref for ref, _ in plan.suspend), *plan.nodes], canary=canary)
         except StoppedError:
             if signals.code is None:
                 raise
             show.warn("interrupted: nothing was changed")
             return signals.code
-        show.changes(found.plan.changes, found.withheld, diff=self._options.diff, ends=self._options.dry_run)
+        shown, is_report = self._options.diff, self._options.dry_run
         follow_timeout_s = self._target.settings.follow.timeout_s
-        plan = replace(plan, apply=replace(found.plan, follow_timeout_s=follow_timeout_s))
+        if found.canary is not None and plan.certify is not None:
+            show.changes(found.canary.changes, None, diff=shown, ends=is_report, part="canary")
+            applied = replace(found.canary, follow_timeout_s=follow_timeout_s)
+            plan = replace(plan, certify=replace(plan.certify, canary=applied))
+        if found.plan is not None:
+            show.changes(found.plan.changes, found.withheld, diff=shown, ends=is_report)
+            plan = replace(plan, apply=replace(found.plan, follow_timeout_s=follow_timeout_s))
         code = ExitCode.OK
-        if any(change.stands_in_the_way for change in found.plan.changes):
+        if any(change.stands_in_the_way for change in found.changes):
             code = ExitCode.FAILED_PREVIOUS_RUNS
-        elif found.withheld is not None and (self._options.dry_run or not rendered.manifests):
+        elif found.withheld is not None and (is_report or (payload is not None and not payload.manifests)):
             code = ExitCode.OUTCOME_UNKNOWN
-        elif not found.plan.changes:
+        elif not found.changes:
             raise UsageError("nothing to deploy: no object was rendered, and none is in the set", hint=NOTHING)
         if code is ExitCode.OK:
             return plan

@@ -7,12 +7,14 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from fencectl.cluster.clock import Clock
+from fencectl.commands import deploy_certified as certified
 from fencectl.commands.deploy_changes import as_data, objects_data, summary, table
 from fencectl.commands.deploy_github import tell_target
+from fencectl.commands.deploy_left import commands_left, left_lines
 from fencectl.commands.deploy_live import STEPS, Live, drawing_on
 from fencectl.commands.deploy_plan_text import plan_lines
 from fencectl.commands.deploy_streams import open_closed_streams, to_stderr, write_what_can
@@ -26,13 +28,13 @@ from fencectl.core.report import FenceReport
 from fencectl.core.rollout import RolloutVerdict
 from fencectl.core.times import age_text, second_time
 from fencectl.core.verbs import VERBS
-from fencectl.report.commands import NotPrintableError, Where, as_kubectl
+from fencectl.report.commands import Where
 from fencectl.report.escape import cut, visible
 from fencectl.report.rollout import result_lines, sum_sentence
-from fencectl.report.style import WIDTH, cells, wrap
+from fencectl.report.style import cells, wrap
 from fencectl.report.text import overview
 from fencectl.report.words import count, quoted
-from fencectl.run.left import inside_is_unknown, patches_left
+from fencectl.run.left import inside_is_unknown
 from fencectl.run.pruning import WITHHELD_HINT
 from fencectl.run.transaction import Result
 
@@ -49,11 +51,11 @@ class Among:
     """
     That a target is one of several, so that every line names it.
 
-    `width`: of the longest of their names, in cells. `changes`: the table that was shown of this one already.
+    `width`: of the longest of their names, in cells. `changes`: the tables that were shown of this one already.
     """
 
     width: int
-    changes: list[str] | None = None
+    changes: dict[str | None, list[str]] = field(default_factory=dict)
 
 
 class Show:
@@ -149,18 +151,31 @@ class Show:
         write_what_can(stdout="".join(f"{self._out.spelled(line)}\n" for line in lines))
         self._say(f"nothing was changed{self._on}")
 
-    def changes(self, changes: Sequence[Change], withheld: str | None, *, diff: bool, ends: bool) -> None:
-        """What would change, before the first write. `ends`: it is the report, and nothing follows it."""
+    def changes(
+        self,
+        changes: Sequence[Change],
+        withheld: str | None,
+        *,
+        diff: bool,
+        ends: bool,
+        part: str | None = None,
+    ) -> None:
+        """
+        What would change, before the first write; `ends`: it is the report, and nothing follows it.
+
+        `part`: which objects these are, where it is not those of step 8.
+        """
         told = [summary(changes), str(withheld), *table(changes, diff=diff, withheld=withheld)]
         if self._among is not None:
             # NB: looked at again when its turn comes; what is as it was has been shown.
-            if told == self._among.changes:
+            if told == self._among.changes.get(part):
                 return
-            self._among.changes = told
+            self._among.changes[part] = told
         if self._json:
-            self._event(as_data(changes, withheld))
+            self._event(as_data(changes, withheld, part))
             return
-        lines = [f"{self._label}: {told[0]}", *told[2:]]
+        of = self._label if part is None else f"{self._label}, {part}"
+        lines = [f"{of}: {told[0]}", *told[2:]]
         if withheld is not None:
             lines.append(f"prune withheld: {shown(withheld)}")
         if ends:
@@ -170,7 +185,8 @@ class Show:
 
     def not_begun(self, plan: DeployPlan, code: ExitCode, withheld: str | None) -> None:
         """Why a deploy of manifests does not begin."""
-        conflict = plan.apply is not None and any(one.what is What.CONFLICT for one in plan.apply.changes)
+        objects = (plan.apply, plan.certify.canary if plan.certify is not None else None)
+        conflict = any(change.what is What.CONFLICT for one in objects if one for change in one.changes)
         if code is ExitCode.OUTCOME_UNKNOWN:
             cause = f"the prune was withheld: {withheld}"
             hint = WITHHELD_HINT
@@ -257,17 +273,17 @@ class Show:
         took = age_text((self._clock.wall() - begun_at).total_seconds())
         code, lease = result.code, "/".join(plan.lease)
         self.end()
-        if result.held is not None and not self._left(result, lease):
+        if result.held is not None and not left_lines(result, lease, self._label, self._err):
             self.held(result.held, code, step=2)
             return
-        lines = self._good(result, took) if code is ExitCode.OK else self._bad(result, took, lease)
-        commands = _commands(result, where, now=self._clock.wall())
+        lines = self._good(plan, result, took) if code is ExitCode.OK else self._bad(result, took, lease)
+        commands = commands_left(result, where, now=self._clock.wall())
         if self._json:
             self._event(self._as_data(plan, result) | {"commands": commands})
         else:
             self._say(*lines)
             self._say_commands(commands, inside_is_unknown=inside_is_unknown(result))
-        self._github(code, lines)
+        self._github(code, lines, certification=result.certification.outcome.value)
 
     def _say_commands(self, commands: Sequence[str], *, inside_is_unknown: bool) -> None:
         """The releases of what is left, each on a line of its own, as they run."""
@@ -280,18 +296,21 @@ class Show:
             # NB: past every shortening and spelling: a command runs as it stands, or not at all.
             write_what_can(stderr="".join(f"{command}\n" for command in commands))
 
-    def _good(self, result: Result, took: str) -> list[str]:
+    def _good(self, plan: DeployPlan, result: Result, took: str) -> list[str]:
         if result.within is not None:
             around = visible(parse_holder(result.within).title)
             what = f"deployed to {self._label} in {took}, inside of {around}"
-            return [f"{self._err.good} {what}: its own fences are released"]
+            what += certified.clause(plan, result)
+            return [f"{self._err.good} {what}: its own fences are released", *certified.aloud(result, self._err)]
         what = f"deployed generation {result.generation} to {self._label} in {took}"
         if result.handed is not None:
             what += f", {result.handed.counts}"
-        return [f"{self._err.good} {what}: nothing is fenced", *self._followed(result)]
+        what += certified.clause(plan, result)
+        said = [*certified.aloud(result, self._err), *self._followed(result)]
+        return [f"{self._err.good} {what}: nothing is fenced", *said]
 
     def _bad(self, result: Result, took: str, lease: str) -> list[str]:
-        left = self._left(result, lease)
+        left = left_lines(result, lease, self._label, self._err)
         where = f"step {result.step} ({STEPS.get(result.step, 'deploy')})"
         what = f"deploy failed on {self._label} in {where}, after {took}"
         if result.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.HANGUP):
@@ -302,16 +321,16 @@ class Show:
             what = f"interrupted in {where} on {self._label}, after {took}"
         elif left and not result.cause:
             what = f"deployed to {self._label} in {took}, but not everything could be released"
-        followed = result.handed.followed if result.handed is not None else None
+        last = result.handed or result.canary
+        followed = last.followed if last is not None else None
         if followed is not None and followed.outcome is not RolloutVerdict.SUCCEEDED and result.lost is None:
             what = f"deploy failed on {self._label} in {where}, after {took}: {sum_sentence(followed)}"
-            lines = [f"{self._err.failed} {what}", *self._followed(result)]
+            lines = [f"{self._err.failed} {what}", *self._followed(result), *certified.rejected(result)]
         else:
             lines = [f"{self._err.failed} {self._err.capitals(what)}", *self._followed(result)]
             lines += self._reasons(result)
         if result.applied:
-            ran = result.handed.counts if result.handed is not None else "the command has run"
-            lines.append(f"now     {ran}: the new state may be live")
+            lines.append(f"now     {certified.what_ran(result)}")
         if not left:
             whose = "nothing is fenced" if result.within is None else "nothing of this run is fenced any more"
             lines.append(f"now     {whose}")
@@ -321,7 +340,8 @@ class Show:
 
     def _followed(self, result: Result) -> list[str]:
         """What did not succeed of what was followed, worst first, and what to look at beside it."""
-        followed = result.handed.followed if result.handed is not None else None
+        last = result.handed or result.canary
+        followed = last.followed if last is not None else None
         return result_lines(followed, now=self._clock.wall(), style=self._err) if followed is not None else []
 
     @staticmethod
@@ -332,26 +352,6 @@ class Show:
             if text and not text.startswith(told) and (result.lost is None or text != result.lost.reason):
                 lines += wrap(shown(text), first="reason: ", rest="        ")
         return lines
-
-    def _left(self, result: Result, lease: str) -> list[str]:
-        unwound = result.unwound
-        if unwound is None:
-            return []
-        names = [(one.fence.seen.ref.display, one.why) for one in unwound.left]
-        names += [(fence.seen.ref.display, "waits for those above") for fence in unwound.waiting]
-        told = {name for name, _ in names}
-        unresolved = [name for name in result.unresolved if name not in told]
-        names += [(name, "nobody can say whether it was fenced") for name in unresolved]
-        if result.lease_kept:
-            names.append((f"lease/{lease}", "it keeps other deploys out until the rest is released"))
-        if not names:
-            return []
-        width = max(len(visible(name)) for name, _ in names)
-        return [
-            f"{self._err.failed} {count(len(names), 'fence')} {self._err.capitals('STILL HELD')} on {self._label}",
-            *(line for name, why in names for line in _row(visible(name), shown(why), width)),
-            f"hint: fencectl runbook still-fenced --context {quoted(self._label)}",
-        ]
 
     def _as_data(self, plan: DeployPlan, result: Result) -> dict[str, object]:
         unwound = result.unwound
@@ -371,10 +371,13 @@ class Show:
             "left": [one.fence.seen.ref.display for one in unwound.left] if unwound else [],
             "waiting": [fence.seen.ref.display for fence in unwound.waiting] if unwound else [],
             "unresolved": result.unresolved,
+            "certification": result.certification.as_data(),
+            "canary": objects_data(result.canary) or None,
         } | ({} if result.within is None else {"within": result.within})
 
-    def _github(self, code: ExitCode, lines: Sequence[str]) -> None:
-        tell_target(self._label, code, lines, self.warn, is_only=self._among is None)
+    def _github(self, code: ExitCode, lines: Sequence[str], *, certification: str | None = None) -> None:
+        is_only = self._among is None
+        tell_target(self._label, code, lines, self.warn, is_only=is_only, certification=certification)
 
     def _event(self, event: dict[str, object]) -> None:
         write_what_can(stdout=json.dumps(event | {"context": self._context}, ensure_ascii=True) + "\n")
@@ -386,20 +389,3 @@ class Show:
                 self._live.say(text, self._clock.monotonic_s())
             else:
                 to_stderr(text)
-
-
-def _row(name: str, why: str, width: int) -> list[str]:
-    """A name and what there is to say of it, beside it or, where that is too long, below."""
-    beside = f"  {name:<{width}}  {why}"
-    return [beside] if len(beside) <= WIDTH else [f"  {name}", *wrap(why, first="    ", rest="    ")]
-
-
-def _commands(result: Result, where: Where, *, now: datetime) -> list[str]:
-    """The releases of what is left, up to the first that no line would run as."""
-    commands: list[str] = []
-    for patch in patches_left(result, now=now):
-        try:
-            commands.append(as_kubectl(patch, where))
-        except NotPrintableError:
-            break
-    return commands

@@ -16,7 +16,7 @@ from fencectl.cluster.kinds import CONFIGMAPS, record_of
 from fencectl.cluster.private_kubeconfig import kubeconfig_of, written
 from fencectl.cluster.transport import Transport
 from fencectl.commands.common import TargetSettings
-from fencectl.commands.deploy_files import Rendered
+from fencectl.commands.deploy_files import Inputs
 from fencectl.commands.deploy_planning import TIMEOUT_S, Planning, lease_of
 from fencectl.commands.deploy_show import Show
 from fencectl.commands.options import Output
@@ -75,7 +75,7 @@ class Subjected:
     subject: Subject
     label: str
     told: Around | None
-    rendered: Rendered | None
+    rendered: Inputs
     own: Own
 
     @property
@@ -177,11 +177,10 @@ class DeployOnTarget:
         if isinstance(look, ExitCode):
             return look
         plan = planning.plan(own, self._around)
-        if self._rendered is not None:
-            with_objects = planning.with_objects(plan, self._rendered, self._signals, self._show)
-            if isinstance(with_objects, ExitCode):
-                return with_objects
-            plan = with_objects
+        with_objects = planning.with_objects(plan, self._rendered, self._signals, self._show)
+        if isinstance(with_objects, ExitCode):
+            return with_objects
+        plan = with_objects
         if self._options.dry_run:
             self._show.plan(plan, around=None if self._around is None else self._around.holder)
         elif self._signals.code is not None:
@@ -288,8 +287,7 @@ class DeployOnTarget:
 
     def _own_journal(self) -> Journal:
         now, around = self._clock.wall(), self._around
-        digest = self._rendered.digest if self._rendered is not None else None
-        own = self._whose.of(at=now, digest=digest, warn=self._show.warn)
+        own = self._whose.of(at=now, digest=self._rendered.digest, warn=self._show.warn)
         return Journal(
             holder=own.identity,
             uid="",

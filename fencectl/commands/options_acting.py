@@ -66,7 +66,8 @@ class DeployOptions:
     `fencectl deploy -- COMMAND…`, or `-f PATH…`, `-k DIR`, or `--flux KIND/NS/NAME`.
 
     `files`: paths, `-` for stdin; `kustomization`: a folder; `namespace`: for objects that name none; `diff`: show
-    the fields that change. `lease`: `NS/NAME`; `suspend`: `kind/NS/NAME`; None or empty: from the config. Times in
+    the fields that change. `canary`: a path; `certify`: a command as typed. `lease`: `NS/NAME`; `suspend`:
+    `kind/NS/NAME`; None or empty: from the config. Times in
     seconds, None: from the config, else the default.
     """
 
@@ -95,6 +96,9 @@ class DeployOptions:
     allow_partial_prune: bool = False
     flux: str | None = None
     revision: str | None = None
+    canary: str | None = None
+    certify: str | None = None
+    allow_uncertified: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

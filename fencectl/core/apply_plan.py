@@ -102,7 +102,8 @@ class ApplyPlan:
 
     `arguments`: how the input was named, for the record. `force`: take fields over from others. `applyset`: None
     where the deploy keeps none. `prune`: take away what is no longer rendered; `partial`: also on a partial view.
-    `follow_timeout_s`: follow no longer than this.
+    `canary`: what the canary has applied before, which is rendered as well. `follow_timeout_s`: follow no longer
+    than this.
     """
 
     objects: tuple[Planned, ...]
@@ -112,4 +113,10 @@ class ApplyPlan:
     applyset: SetPlan | None = None
     prune: bool = False
     partial: bool = False
+    canary: tuple[ObjectRef, ...] = ()
     follow_timeout_s: float | None = None
+
+    @property
+    def rendered(self) -> tuple[ObjectRef, ...]:
+        """Every object that this deploy applies, in whichever step."""
+        return (*self.canary, *(planned.ref for planned in self.objects))

@@ -84,6 +84,23 @@ class RestorePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class CertifyPlan:
+    """
+    Certify before step 8.
+
+    `canary`: the objects of step 7, None: there is none; `source`: where they come from, as it was asked for.
+    `command` judges it, and each rolled node; empty: nothing does. `timeout_s`: of one run of the command.
+    `allow_uncertified`: go on over what is not certified, unless it was rejected.
+    """
+
+    command: tuple[str, ...] = ()
+    canary: ApplyPlan | None = None
+    source: str = ""
+    timeout_s: float = 300.0
+    allow_uncertified: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DeployPlan:
     """
     One deploy on one target.
@@ -91,7 +108,7 @@ class DeployPlan:
     `suspend`: objects with their ranks, outermost ancestor first. `nodes`: nodes to fence. `command`: the payload,
     or `apply`: the objects that are it, or `flux`. `covered`: what a run around this one has fenced already. Times
     in seconds; `drain_timeout_s` None: from the objects. `restore`: what `rollback` puts back. `rollback_s`: how
-    long the rollback of a failure may take, None: none is wanted.
+    long the rollback of a failure may take, None: none is wanted. `certify`: what is to be certified before step 8.
     """
 
     lease: tuple[str, str]
@@ -110,6 +127,7 @@ class DeployPlan:
     flux: FluxPlan | None = None
     restore: RestorePlan | None = None
     rollback_s: float | None = None
+    certify: CertifyPlan | None = None
 
     @property
     def form(self) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from fencectl.core.certification import Certification, read_certification
 from fencectl.core.identity import Holder, parse_holder
 from fencectl.core.records import decode_entry
 from fencectl.core.refs import text_or_none
@@ -42,7 +43,8 @@ class Past(msgspec.Struct, frozen=True):
     One deploy, as its record tells it; every text is hostile until escaped.
 
     `outcome` None: none was written. `held`: the lease is still its own, so it may be running. `code`: its exit
-    code. `failed_at` and `failure`: what failed first. `more`: so many spans found no room in the record.
+    code. `certification`: None where the record tells none. `failed_at` and `failure`: what failed first.
+    `more`: so many spans found no room in the record.
     `problem`: why the entry cannot be read, else None; then nothing else is known.
     """
 
@@ -54,6 +56,7 @@ class Past(msgspec.Struct, frozen=True):
     command: str | None = None
     step: int | None = None
     code: int | None = None
+    certification: Certification | None = None
     began_at: datetime | None = None
     ended_at: datetime | None = None
     spans: tuple[Span, ...] = ()
@@ -115,6 +118,7 @@ def _read(generation: int, text: Any, lease_holder: str | None) -> Past:
         command=text_or_none(value.get("command")),
         step=_number(value.get("step")),
         code=_number(value.get("code")),
+        certification=read_certification(value.get("certification")),
         began_at=parse_time(value.get("startedAt")),
         ended_at=parse_time(value.get("endedAt")),
         spans=spans,

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from fencectl.core.certification import Outcome
 from fencectl.core.history import Past, Span
 from fencectl.core.times import age_text, clock_text, second_time
 from fencectl.report.escape import code_span, cut, fence_for, inline, visible
@@ -20,6 +21,7 @@ _STARTED = 13
 _AGE = 5
 _NAME = 30
 _ENDS = 10  # ` kept`, ` released`
+_BAD = ("failed", "held", "rejected", "uncertified", "unavailable")
 _LABEL = re.compile(r"[^A-Za-z0-9 ./_()-]+", re.ASCII)
 
 
@@ -68,6 +70,8 @@ def as_story(past: Past, source: Source, *, style: Style = PLAIN) -> list[str]:
     lines += wrap(_who(past, source))
     if past.command:
         lines += wrap(visible(past.command), first="command  ", rest=" " * 9)
+    if (said := _certified(past)) is not None:
+        lines += wrap(visible(cut(said, 300)), first="canary   ", rest=" " * 9)
     lines += _bars(past, source, style)
     if past.more:
         lines += wrap(f"{past.more} more found no room in the record", first=f"{style.look} ", rest="  ")
@@ -83,6 +87,14 @@ def _without_outcome(past: Past) -> str:
     if past.held:
         return "the lease is still held by this run: it goes on, or it was killed; `fencectl fences` says which"
     return f"nobody wrote how it ended; it was last seen in phase `{visible(past.phase or 'unknown')}`"
+
+
+def _certified(past: Past) -> str | None:
+    """What is known of the canary; None where there was none."""
+    found = past.certification
+    if found is None or found.outcome is Outcome.NOT_REQUESTED:
+        return None
+    return f"{found.word}{', and that was allowed' if found.allowed else ''}{': ' if found.why else ''}{found.why}"
 
 
 def _who(past: Past, source: Source) -> str:
@@ -138,12 +150,12 @@ def _bar(span: Span, first: float, last: float, room: int, style: Style, *, over
     ended = last if span.ended_at is None else span.ended_at.timestamp()
     end = max(start, round((ended - first) * scale))
     opens, line, closes, goes_on = ("├", "─", "┤", "▶") if style.unicode else ("|", "-", "|", ">")
-    bad = span.how in ("failed", "held")
+    bad = span.how in _BAD
     # NB: the record is written before the lease is freed, so the lease's own end is not in it.
     stays = span.ended_at is None and (not over or span.how is not None)
     last_mark = goes_on if stays else style.failed if bad else closes
     bar = last_mark if end == start else f"{opens}{line * (end - start - 1)}{last_mark}"
-    told = span.how if span.how not in (None, "released", "done") else ""
+    told = span.how if span.how not in (None, "released", "done", "certified") else ""
     told = style.bold(visible(cut(told or "", 24))) if told else ""
     return f"{' ' * start}{bar} {told}".rstrip()
 
@@ -191,6 +203,8 @@ def as_markdown_story(past: Past, source: Source) -> str:
         # NB: in the log of an Actions step a line that begins with `::` is a command to the runner.
         block = f"$ {visible(past.command)}"
         lines += [fence_for(block), block, fence_for(block), ""]
+    if (said := _certified(past)) is not None:
+        lines += [f"Canary: {inline(said)}", ""]
     if past.spans:
         lines += ["```mermaid", *_gantt(past, source), "```", ""]
     if past.failure:
@@ -215,9 +229,9 @@ def _gantt(past: Past, source: Source) -> Iterator[str]:
         # NB: nothing of the name may end it, or begin another line of the chart.
         name = _LABEL.sub(" ", span.what).strip() or "unnamed"
         how = _LABEL.sub(" ", span.how or "").strip()
-        name = f"{name} ({how})" if how and how not in ("released", "done") else name
+        name = f"{name} ({how})" if how and how not in ("released", "done", "certified") else name
         ended = datetime.fromtimestamp(last, UTC) if span.ended_at is None else span.ended_at.astimezone(UTC)
-        tag = "crit, " if span.how in ("failed", "held") else "active, " if span.ended_at is None else "done, "
+        tag = "crit, " if span.how in _BAD else "active, " if span.ended_at is None else "done, "
         began = span.began_at.astimezone(UTC)
         yield f"  {name} :{tag}{began:%Y-%m-%d %H:%M:%S}, {ended:%Y-%m-%d %H:%M:%S}"
 
@@ -233,6 +247,7 @@ def as_data(past: Past) -> dict[str, Any]:
         "exitCode": past.code,
         "step": past.step,
         "token": past.token,
+        "certification": None if past.certification is None else past.certification.as_data(),
         "holder": None
         if holder is None
         else {

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fencectl.cluster.clock import Clock
+from fencectl.core.certification import NOT_REQUESTED, Certification
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.gojson import StrictJSONError, decode_strict, encode_ascii
 from fencectl.core.identity import parse_holder
@@ -31,7 +32,7 @@ class DeployRecord:
     """
     The story of one deploy in the record beside its lease. `command`: secrets are taken out of it already.
 
-    `rollback`: what became of a rollback, or that one is `owed`.
+    `rollback`: what became of a rollback, or that one is `owed`. `certification`: what is known of the canary so far.
     """
 
     book: RecordBook
@@ -42,6 +43,7 @@ class DeployRecord:
     timeline: Timeline
     generation: int | None = None
     rollback: dict[str, Any] | str | None = None
+    certification: Certification = NOT_REQUESTED
 
     def last_token(self) -> int:
         """The highest fencing token that any record tells, so that a deleted lease does not start again."""
@@ -88,6 +90,7 @@ class DeployRecord:
             "phase": phase,
             "startedAt": second_time(self.begun_at),
             "command": self.command,
+            "certification": self.certification.as_data(),
             **self.timeline.as_data(),
         }
         if self.rollback is not None:

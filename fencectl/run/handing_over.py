@@ -130,7 +130,7 @@ class HandingOver:
             handed.pruned = Pruned(withheld="what was applied has not succeeded")
         else:
             pruner = Pruner(self._hands)
-            rendered = {key_of(planned.ref) for planned in plan.objects}
+            rendered = {key_of(ref) for ref in plan.rendered}
             handed.pruned = pruner.prune(applyset, rendered, partial=plan.partial)
         pruned = handed.pruned
         if pruned.withheld is not None:
@@ -183,19 +183,35 @@ def hand_over(
     timeout_s: float,
 ) -> None:
     """Do step 8 for a transaction, and keep in its result what came of it, also when it ends early."""
+    handed = result.handed = Handed(len(plan.objects))
+    apply_and_follow(stage, result, keeper, plan, handed, stop_if_asked, must_stop, timeout_s)
+    result.codes += handed.codes
+    result.cause, result.reason, result.hint = handed.cause, handed.reason, handed.hint
+
+
+def apply_and_follow(
+    stage: Stage,
+    result: Result,
+    keeper: Keeper,
+    plan: ApplyPlan,
+    handed: Handed,
+    stop_if_asked: Callable[[], None],
+    must_stop: Callable[[], str | None],
+    timeout_s: float,
+    *,
+    step: int = 8,
+) -> None:
+    """Bring objects to the cluster for a step of a transaction; `handed` tells how far that came."""
 
     def begun() -> None:
         result.applied = True
 
     def tell(text: str) -> None:
-        stage.tell(8, text)
+        stage.tell(step, text)
 
-    handed = result.handed = Handed(len(plan.objects))
     hands = Hands(stage.door, stage.clock, keeper, stop_if_asked, tell, begun)
     follower = stage.follower(must_stop, tell) if stage.follower is not None else None
     HandingOver(hands, follower=follower).run(plan, handed, timeout_s=timeout_s)
-    result.codes += handed.codes
-    result.cause, result.reason, result.hint = handed.cause, handed.reason, handed.hint
 
 
 def code_of(failure: FencectlError, *, applied: bool) -> ExitCode:

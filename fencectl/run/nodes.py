@@ -1,5 +1,5 @@
 """
-Roll nodes: claim, drain, `mutating`, the node command, wait until Ready, `verified`, release.
+Roll nodes: claim, drain, `mutating`, the node command, wait until Ready, certify, `verified`, release.
 
 `mutating` is written before the first change, so that whatever ends this run in between leaves a node that says it
 may be half changed. One thread rolls several nodes: each is a generator that gives control back while it waits.
@@ -23,6 +23,7 @@ from fencectl.core.report import FenceKind
 from fencectl.core.times import age_text
 from fencectl.run.fencing import Fence, Fencer, Ledger, NotFencedError
 from fencectl.run.keeper import Keeper, LeaseLostError
+from fencectl.run.nodes_certify import NodeCertifier
 from fencectl.run.nodes_command import NodeCommand
 from fencectl.run.nodes_drain import Drain
 from fencectl.run.nodes_errors import NodeError, NodeGoneError, RollStoppedError
@@ -59,7 +60,8 @@ class NodeRoller:
     `journal_for`: a new journal for each claim. `command`: the node command, split; None: nodes are only claimed.
     `drain_timeout_s`: for one node's drain; `node_timeout_s`: for its command and until it is Ready, together.
     `must_stop`: why the roll must end now, or None; asked several times a second. `tell`: called with a node and
-    what is new about it. `handed_over`: entered while a node command runs.
+    what is new about it. `handed_over`: entered while a node command runs. `certifier`: certifies each node; then
+    the first one goes alone, until something is known of what its command does.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class NodeRoller:
         must_stop: Callable[[], str | None],
         tell: Callable[[str, str], None],
         handed_over: Callable[[], AbstractContextManager[None]] = nullcontext,
+        certifier: NodeCertifier | None = None,
     ) -> None:
         self._door = door
         self._clock = clock
@@ -94,6 +97,7 @@ class NodeRoller:
         self._must_stop = must_stop
         self._tell = tell
         self._handed_over = handed_over
+        self._certifier = certifier
 
     def roll(self, node: ObjectRef) -> None:
         """Roll one node; see `roll_all`."""
@@ -116,7 +120,7 @@ class NodeRoller:
                 if why is not None:
                     raise RollStoppedError(why, mutating=self._mutating()) from failure
                 self._keeper.must_hold(0.0)
-                while waiting and failure is None and len(under_way) < max(1, max_unavailable):
+                while waiting and failure is None and len(under_way) < self._at_once(max_unavailable):
                     under_way.append(self._begin(waiting.popleft()))
                 failure = self._turn(under_way, failure)
                 if under_way:
@@ -125,6 +129,10 @@ class NodeRoller:
             self._end(under_way)
         if failure is not None:
             raise failure
+
+    def _at_once(self, max_unavailable: int) -> int:
+        unproven = self._certifier is not None and not self._certifier.vouched
+        return 1 if unproven else max(1, max_unavailable)
 
     def _must_be_free(self, nodes: Iterable[ObjectRef]) -> None:
         """Refuse before the first write where a later node could not be claimed anyway."""
@@ -276,6 +284,24 @@ class NodeRoller:
             tell=lambda text: self._tell(node.display, text),
         )
         self._tell(node.display, f"Ready, {age_text(self._clock.monotonic_s() - begun_s)} after its command began")
+        if self._certifier is not None:
+            yield from self._certify(roll, node, self._certifier)
+
+    def _certify(self, roll: _Roll, node: ObjectRef, certifier: NodeCertifier) -> Steps[None]:
+        """Have the certify command look at the node."""
+        while self._must_stop() is not None:
+            yield  # NB: the roll ends this; no command begins that would have to be ended at once
+        self._keeper.must_hold(0.0)
+        self._tell(node.display, "its certify command runs")
+        with self._handed_over():
+            roll.command = command = certifier.start(node, self._environ, self._clock, self._processes)
+            yield from certifier.steps(
+                command,
+                node,
+                clock=self._clock,
+                must_stop=self._must_stop,
+                tell=lambda text: self._tell(node.display, text),
+            )
 
     def _gone(self, roll: _Roll, gone: NodeGoneError) -> None:
         fence, name = roll.fence, roll.ref.display

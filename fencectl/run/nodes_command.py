@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fencectl.cluster.clock import Clock
 from fencectl.core.refs import ObjectRef
 from fencectl.run.nodes_reads import Steps
-from fencectl.run.payload import Ended, Payload
+from fencectl.run.payload import TIME_OVER, Ended, Payload
 from fencectl.run.ports import Processes
 
 NODE_VARIABLE = "FENCECTL_NODE"
@@ -46,7 +46,7 @@ class NodeCommand(Payload):
                     return Ended(code)
                 if code is None and self._clock.monotonic_s() >= end_s:
                     self._has_ended = True
-                    return Ended(self.stop(), "its time is over")
+                    return Ended(self.stop(), TIME_OVER)
                 yield
         finally:
             if not self._has_ended:

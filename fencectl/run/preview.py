@@ -48,15 +48,21 @@ class Resolved:
 
 
 def resolve(
-    manifests: Sequence[Manifest], resources: ApiResources, *, namespace: str, enforced: bool
+    manifests: Sequence[Manifest],
+    resources: ApiResources,
+    *,
+    namespace: str,
+    enforced: bool,
+    before: Sequence[Manifest] = (),
 ) -> tuple[Resolved, ...]:
     """
     Say of each manifest which object it is, in the order of applying. `namespace`: where those go that name none.
 
-    `enforced`: it was asked for, so that a manifest which names another is refused. Raises UsageError where the
+    `enforced`: it was asked for, so that a manifest which names another is refused. `before`: what is applied
+    earlier in the same deploy, and may bring kinds. Raises UsageError where the
     cluster has no such kind, ManifestError with both places for one object that is there twice, NotReadableError.
     """
-    defined = kinds_defined(manifests)
+    defined = kinds_defined((*before, *manifests))
     found: list[Resolved] = []
     for one in in_order(manifests):
         try:
@@ -111,13 +117,17 @@ class Previewer:
         *,
         fenced: Callable[[ObjectRef], bool],
         labels: Mapping[str, str],
+        before: Sequence[Manifest] = (),
     ) -> Preview:
         """
         Read and try every object. `fenced`: whether it will be under a fence of this run.
 
+        `before`: what is applied earlier in the same deploy, and may bring namespaces.
+
         Raises NotReadableError, with what could not be read; StoppedError where it was told to stop.
         """
-        new_namespaces = {one.manifest.name for one in resolved if one.ref.kind == "Namespace"}
+        manifests = (*before, *(one.manifest for one in resolved))
+        new_namespaces = {one.name for one in manifests if (one.group, one.kind) == ("", "Namespace")}
         results: dict[int, tuple[Planned, Change]] = {}
         workers = Workers()
 

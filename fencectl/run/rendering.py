@@ -17,6 +17,7 @@ from fencectl.core.manifest_text import MAX_BYTES, NOTHING
 from fencectl.core.manifests import Source
 
 STDIN = "-"
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _ENDINGS = (".yaml", ".yml", ".json")
 # A kustomization may fetch bases from afar; what takes longer than this waits for somebody.
 BUILD_TIMEOUT_S = 120.0
@@ -29,9 +30,10 @@ def read_sources(
     *,
     stdin: Callable[[], bytes],
     environ: Mapping[str, str],
+    flag: str = "-f",
 ) -> tuple[Source, ...]:
     """
-    Read everything, in the order given. `stdin`: reads it to its end.
+    Read everything, in the order given. `stdin`: reads it to its end. `flag`: what the paths were given with.
 
     Raises UsageError for the first that cannot be read.
     """
@@ -42,16 +44,16 @@ def read_sources(
         if path == STDIN:
             found.append(Source("stdin", stdin()))
         else:
-            found += _read_path(path)
+            found += _read_path(path, flag)
     if kustomization is not None:
         found.append(_build(kustomization, environ))
     return tuple(found)
 
 
-def _read_path(path: str) -> list[Source]:
+def _read_path(path: str, flag: str) -> list[Source]:
     if "://" in path:
         raise UsageError(
-            f"`-f {path}` is a URL, and only files are read",
+            f"`{flag} {path}` is a URL, and only files are read",
             hint=f"`curl -fsSL URL | fencectl deploy -f -`. {NOTHING}",
         )
     try:
@@ -63,10 +65,15 @@ def _read_path(path: str) -> list[Source]:
     except OSError as failure:
         raise UsageError(f"{path}: {failure.strerror or failure}", hint=NOTHING) from None
     except ValueError:
-        raise UsageError("`-f` is given what no path can be", hint=NOTHING) from None
+        raise UsageError(f"`{flag}` is given what no path can be", hint=NOTHING) from None
     if not found:
         raise UsageError(f"{path}: no file in it ends with {', '.join(_ENDINGS)}", hint=NOTHING)
     return found
+
+
+def is_kustomization(path: str) -> bool:
+    """Whether a folder is one that kustomize builds."""
+    return any(os.path.lexists(Path(path) / name) for name in _KUSTOMIZATIONS)
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fencectl.cluster.clock import Clock
+from fencectl.core.certification import NOT_REQUESTED, Certification
 from fencectl.core.errors import ExitCode, FencectlError, worst
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.report import FenceReport
@@ -55,7 +56,8 @@ class Result:
     """
     What came of a deploy.
 
-    `within`: the run of whose command it was a part. `held`: what was found to be held under the lease. `step`:
+    `within`: the run of whose command it was a part. `canary`: what came of its objects; `certification`: what is
+    known of it and of rolled nodes. `held`: what was found to be held under the lease. `step`:
     the last one that began. `codes`: every reason for an exit code; the worst decides. `lease_patch`: frees a
     lease that was kept. `rolled_back`: what came of a rollback, None where none was begun; it has put something
     back only where it has `moved`. `rollback_owed`: one was asked for, and an interrupt came before it was done.
@@ -70,6 +72,8 @@ class Result:
     hint: str | None = None
     payload: Ended | None = None
     handed: Handed | None = None
+    canary: Handed | None = None
+    certification: Certification = NOT_REQUESTED
     applied: bool = False
     codes: list[ExitCode] = field(default_factory=list)
     unwound: Unwound | None = None

@@ -8,7 +8,7 @@ The fenced transaction, in steps that are numbered alike in code, log, record an
 4. Flux is suspended, outermost first, with the drain proof.
 5. (The state that is to be restored is captured.)
 6. The nodes are fenced, and rolled where a node command is given.
-7. (The canary.)
+7. The canary is applied, followed and certified.
 8. The payload: a command runs, manifests are applied and followed, or Flux takes a revision.
 9. On failure, where that is asked for: what ran before is put back, with a time budget of its own.
 10. Everything is released in reverse order, the outcome is written, the lease is freed last of all.
@@ -29,6 +29,7 @@ from fencectl.core.nesting import Around, handed_on
 from fencectl.core.recovery_point import RecoveryPoint
 from fencectl.core.refs import ObjectRef, Seen
 from fencectl.evidence.redact import redact_command
+from fencectl.run.certifying import certified_so_far, certifier_of, certify_canary
 from fencectl.run.deploy_record import DeployRecord
 from fencectl.run.fencing import Fencer, Ledger, changed_fence
 from fencectl.run.flux_revision import Hands
@@ -103,6 +104,7 @@ class Deploy:
             self._write_record("placing")  # (3)
             self._suspend()  # (4)
             self._roll_nodes()  # (6)
+            self._certify_canary()  # (7)
             self._run_payload()  # (8)
         except FencectlError as failure:
             self._note(failure)
@@ -127,6 +129,7 @@ class Deploy:
             if phase == "placing" and (self._plan.suspend or self._plan.nodes):
                 announce_inside(self._stage.door, self._stage.clock, keeper, self._around)
             return
+        self._story.certification = certified_so_far(self._plan, self._result, ended=outcome is not None)
         self._result.generation = self._story.write(
             phase,
             token=keeper.transitions,
@@ -175,8 +178,23 @@ class Deploy:
             must_stop=self._must_stop,
             tell=lambda node, text: self._stage.tell(6, f"{node}: {text}"),
             handed_over=self._stage.handed_over,
+            certifier=certifier_of(self._plan, self._result),
         )
         roller.roll_all(self._plan.nodes, max_unavailable=self._plan.max_unavailable)
+
+    # (7)
+
+    def _certify_canary(self) -> None:
+        if self._plan.certify is None or self._plan.certify.canary is None:
+            return
+        self._begin(7)
+        self._announce("certifying")
+        self._timeline.begin(7, "canary")
+        step = (self._stage, self._result, self._plan, self.keeper, self._lent(), self._child_environ())
+        try:
+            certify_canary(*step, self._overseer)
+        finally:
+            self._timeline.end(7, "canary", self._result.certification.word)
 
     # (8)
 
@@ -185,17 +203,15 @@ class Deploy:
         if form is None:
             return
         self._begin(8)
-        self._stop_if_asked()
-        if form != "restore":
-            self._write_record("deploying")
-        self._stop_if_asked()  # NB: the record may have taken a while.
-        self.keeper.must_hold(0.0)
-        self._timeline.begin(8, form)
         if form == "restore":
+            self._must_go_on()
+            self._timeline.begin(8, form)
             self._restore()
             return
-        lent = Hands(self._ledger, self._suspend, self._tenure.may_release, self._stop_if_asked, self._must_stop)
-        pay(self._stage, self._result, self._plan, self.keeper, lent, self._child_environ(), self._overseer)
+        self._announce("deploying")
+        self._timeline.begin(8, form)
+        step = (self._stage, self._result, self._plan, self.keeper, self._lent(), self._child_environ())
+        pay(*step, self._overseer)
         self._timeline.end(8, form, "failed" if self._result.codes else "done")
         if not self._result.codes:
             return
@@ -203,6 +219,19 @@ class Deploy:
         self._note_interrupt()
         if self._tenure.lost is not None:
             self._note(self._tenure.lost)
+
+    def _announce(self, phase: str) -> None:
+        """Record that the state is about to change; then it may."""
+        self._stop_if_asked()
+        self._write_record(phase)
+        self._must_go_on()  # NB: the record may have taken a while.
+
+    def _must_go_on(self) -> None:
+        self._stop_if_asked()
+        self.keeper.must_hold(0.0)
+
+    def _lent(self) -> Hands:
+        return Hands(self._ledger, self._suspend, self._tenure.may_release, self._stop_if_asked, self._must_stop)
 
     def _restore(self) -> None:
         """Do what `rollback` is for; its record says so before anything is put back."""
@@ -276,6 +305,7 @@ class Deploy:
         result, plan, inside, keeper = self._result, self._plan, NOTHING_INSIDE, self._tenure.keeper
         # NB: only a command can have had a run inside; without any there is nothing to look for.
         ran = (plan.command and result.applied) or (plan.node_command and result.step >= 6)
+        ran = ran or (plan.certify is not None and plan.certify.command and result.step >= 7)
         if keeper is not None and ran:
             whose, has_own = (keeper, self._own.holder), bool(self._ledger.fences)
             on_lease = partial(self._tenure.judge, keeper) if self._around is None else lambda _: None

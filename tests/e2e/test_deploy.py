@@ -190,12 +190,12 @@ def test_actions_gets_an_output_a_summary_and_an_annotation(sandbox_cluster: Clu
     (annotation,) = [line for line in done.stderr.splitlines() if line.startswith("::error")]
     assert annotation.startswith("::error title=prod%3A deploy ended with 18::")
     assert "%0A" in annotation
-    assert output.read_text() == "outcome=failed_new_state_live\n"
+    assert output.read_text() == "outcome=failed_new_state_live\ncertification=not-requested\n"
     assert "the command ended with 3" in summary.read_text()
     good = scene.deploy(*scene.fences, env=env)
     assert good.code == 0, good.text
     assert "::error" not in good.stderr
-    assert output.read_text().splitlines()[-1] == "outcome=ok"
+    assert output.read_text().splitlines()[-2] == "outcome=ok"
 
 
 def test_files_of_actions_that_cannot_be_written_change_no_result(

@@ -42,7 +42,7 @@ class Follower:
 
     verdict: RolloutVerdict = RolloutVerdict.SUCCEEDED
     targets: list[Target] = field(default_factory=list)
-    on_follow: Callable[[], None] = lambda: None
+    on_follow: Callable[[], object] = lambda: None
 
     def follow(self, targets: Sequence[Target], timeout_s: float) -> Followed:
         self.targets = list(targets)

@@ -93,6 +93,8 @@ class Scene:
     """Whether it takes only the lease."""
     rolled: bool = False
     """Whether it rolls its nodes, by a node command that ends well; a pod on one of them is evicted."""
+    certifies: int = 0
+    """What the certify command `smoke` of a rolled node ends with."""
 
     def __post_init__(self) -> None:
         self.clock = HandClock(on_wait=self._wait)
@@ -224,21 +226,24 @@ class Scripted:
     def start(self, command: Sequence[str], environ: Mapping[str, str]) -> ScriptedProcess:
         if self.scene.door.killed:
             raise KilledError
-        return ScriptedProcess(self.scene, looks=1 if "FENCECTL_NODE" in environ else 0)
+        is_for_a_node = "FENCECTL_NODE" in environ
+        ends_with = self.scene.certifies if is_for_a_node and command[0] == "smoke" else 0
+        return ScriptedProcess(self.scene, looks=1 if is_for_a_node else 0, ends_with=ends_with)
 
 
 @dataclass(slots=True)
 class ScriptedProcess:
-    """A command that has ended when it was looked at so many times."""
+    """A command that has ended when it was looked at so many times: with that code, or the payload's."""
 
     scene: Scene
     looks: int
+    ends_with: int = 0
     code: int | None = None
     group: int = 4711
 
     def poll(self) -> int | None:
         if self.looks:
-            self.looks, self.code = 0, 0
+            self.looks, self.code = 0, self.ends_with
             return None
         if self.code is None:
             self.code = self.scene.payload()
