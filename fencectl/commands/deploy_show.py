@@ -357,6 +357,7 @@ class Show:
         unwound = result.unwound
         return {
             **objects_data(result.handed),
+            **({} if result.canary is None else {"canary": objects_data(result.canary)}),
             "type": "result",
             "apiVersion": "fencectl.dev/v1",
             "kind": "DeployResult",
@@ -372,7 +373,6 @@ class Show:
             "waiting": [fence.seen.ref.display for fence in unwound.waiting] if unwound else [],
             "unresolved": result.unresolved,
             "certification": result.certification.as_data(),
-            "canary": objects_data(result.canary) or None,
         } | ({} if result.within is None else {"within": result.within})
 
     def _github(self, code: ExitCode, lines: Sequence[str], *, certification: str | None = None) -> None:

@@ -148,6 +148,7 @@ def test_json_lines_parse_although_the_command_prints_too(sandbox_cluster: Clust
         "cause": None,
         "reason": None,
         "commandExitCode": 0,
+        "certification": {"outcome": "not-requested"},
         "lease": "flux-system/fencectl-deploy",
         "left": [],
         "waiting": [],
