@@ -30,7 +30,7 @@ def tell_target(
     """
     What came of one target: into the summary, and where it failed into an annotation.
 
-    `is_only`: it is the only one, so that the step's outputs are about it. `certification`: one of them, None where
+    `is_only`: it is the only one, and the step's outputs are about it. `certification`: one of them; None where
     nothing began.
     """
     if not _in_actions():

@@ -1,4 +1,4 @@
-"""What a deploy leaves fenced, as its last words: the names with the reasons, and the commands that release them."""
+"""What a deploy leaves fenced, as its last words: the names with the reasons, and what releases them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from fencectl.report.escape import cut, visible
 from fencectl.report.rollout import result_lines, sum_sentence
 from fencectl.report.style import cells, wrap
 from fencectl.report.text import overview
-from fencectl.report.words import count, quoted
+from fencectl.report.words import quoted
 from fencectl.run.left import inside_is_unknown
 from fencectl.run.pruning import WITHHELD_HINT
 from fencectl.run.transaction import Result
