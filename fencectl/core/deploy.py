@@ -108,7 +108,7 @@ class DeployPlan:
     `suspend`: objects with their ranks, outermost ancestor first. `nodes`: nodes to fence. `command`: the payload,
     or `apply`: the objects that are it, or `flux`. `covered`: what a run around this one has fenced already. Times
     in seconds; `drain_timeout_s` None: from the objects. `restore`: what `rollback` puts back. `rollback_s`: how
-    long the rollback of a failure may take, None: none is wanted. `certify`: what is to be certified before step 8.
+    long the rollback of a failure may take, None: none is wanted. `certify`: what is certified before step 8.
     """
 
     lease: tuple[str, str]

@@ -32,7 +32,7 @@ class DeployRecord:
     """
     The story of one deploy in the record beside its lease. `command`: secrets are taken out of it already.
 
-    `rollback`: what became of a rollback, or that one is `owed`. `certification`: what is known of the canary so far.
+    `rollback`: what became of a rollback, or that one is `owed`. `certification`: what is known of the canary.
     """
 
     book: RecordBook
