@@ -92,6 +92,12 @@ def deploy(
     wait_timeout: Annotated[
         str | None, typer.Option("--wait-timeout", metavar="DURATION", help="Wait so long at most")
     ] = None,
+    on_rollback: Annotated[
+        Literal["keep", "resume"] | None, typer.Option("--on-rollback", help="Suspensions after a rollback")
+    ] = None,
+    adopt_kept: Annotated[
+        bool, typer.Option("--adopt-kept", help="Take over what was kept after a rollback")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, change nothing")] = False,
     context: Contexts = None,
     output: Annotated[
@@ -136,6 +142,8 @@ def deploy(
         canary=not_empty("--canary", canary),
         certify=not_empty("--certify", certify),
         allow_uncertified=allow_uncertified,
+        on_rollback=on_rollback,
+        adopt_kept=adopt_kept,
     )
     from fencectl.commands import deploy as command_module
 

@@ -122,6 +122,8 @@ Usage: {prog} deploy [OPTIONS] -f PATH | -k DIR | --flux | -- COMMAND
   --lease-duration DURATION 15s to 300s [default: 30s]
   --drain-timeout DURATION  Wait so long for Flux; 0s: without the proof
   --timeout DURATION        How long step 8 may take [default: 1h]
+  --on-rollback keep|resume Suspensions over what went back [default: keep]
+  --adopt-kept              Take over what was kept suspended after a rollback
   --wait-for-fences         Wait while a live holder holds them
   --wait-timeout DURATION   Wait so long at most [default: 1h]
   --dry-run                 Print the plan only; manifests are tried

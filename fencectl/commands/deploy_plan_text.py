@@ -28,7 +28,8 @@ def plan_lines(plan: DeployPlan, label: str, *, around: str | None) -> list[str]
     lines += [f"      {visible(ref.display)} is fenced by that run already" for ref in plan.covered]
     for ref, _ in plan.suspend:
         added = " (it applies one of the others)" if ref in plan.added else ""
-        lines.append(f"   4  suspend {visible(ref.display)}{added}")
+        kept = any(one.ref == ref for one in plan.adopt)
+        lines.append(f"   4  {'adopt' if kept else 'suspend'} {visible(ref.display)}{added}")
     lines += [f"   6  fence {visible(ref.display)}" for ref in plan.nodes]
     lines += planned(plan)
     if plan.apply is not None:

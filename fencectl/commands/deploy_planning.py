@@ -17,7 +17,8 @@ from fencectl.commands.deploy_files import Inputs, Planner
 from fencectl.commands.deploy_show import Show
 from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.signals import Signals
-from fencectl.core.deploy import DeployPlan, plan_flux
+from fencectl.core.config import AfterRollback
+from fencectl.core.deploy import Adopted, DeployPlan, plan_flux
 from fencectl.core.errors import ExitCode, UsageError
 from fencectl.core.journal import Journal
 from fencectl.core.nesting import Around
@@ -57,15 +58,19 @@ class Planning:
         self._clock = clock
         self._deadline_s = deadline_s
 
-    def plan(self, own: Journal, around: Around | None) -> DeployPlan:
-        """Find what is to be fenced, and check that it can be; raises what finding it raises."""
+    def plan(self, own: Journal, around: Around | None, adopt: tuple[Adopted, ...] = ()) -> DeployPlan:
+        """
+        Find what is to be fenced, and check that it can be; raises what finding it raises.
+
+        `adopt`: what was kept, and is to be taken over.
+        """
         options, settings = self._options, self._target.settings
         names = [_suspend_name(text) for text in options.suspend]
         names = names or [(one.kind, one.namespace, one.name) for one in settings.suspend or ()]
         flux_name = _suspend_name(options.flux) if options.flux is not None else None
         names += [flux_name] if flux_name is not None else []
-        kinds = self._flux_kinds() if names else ()
-        suspensions = find_suspensions(self._door, names, kinds, own, around=around)
+        kinds = self._flux_kinds() if names or adopt else ()
+        suspensions = find_suspensions(self._door, names, kinds, own, around=around, adopt=adopt)
         node_command = settings.nodes.command or ()
         if options.node_command:
             node_command = split_command("--node-command", options.node_command)
@@ -90,6 +95,8 @@ class Planning:
             node_timeout_s=settings.nodes.timeout_s or 1800.0,
             drain_timeout_s=options.drain_timeout_s,
             certify=certify_of(options, settings),
+            adopt=adopt,
+            after_rollback=AfterRollback(options.on_rollback or settings.rollback.after or AfterRollback.KEEP),
         )
 
     def with_objects(

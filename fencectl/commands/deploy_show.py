@@ -14,6 +14,7 @@ from fencectl.cluster.clock import Clock
 from fencectl.commands import deploy_certified as certified
 from fencectl.commands.deploy_changes import as_data, objects_data, summary, table
 from fencectl.commands.deploy_github import tell_target
+from fencectl.commands.deploy_kept import kept_commands, kept_data, kept_lines
 from fencectl.commands.deploy_left import commands_left, left_lines
 from fencectl.commands.deploy_live import STEPS, Live, drawing_on
 from fencectl.commands.deploy_plan_text import plan_lines
@@ -224,13 +225,15 @@ class Show:
             if step == 1
             else f"nothing was fenced{self._on}; the lease that was taken is free again",
         ]
-        hint = self._way_out(code)
+        hint = self._way_out(code, only_kept=all(entry.kept for entry in report.held))
         self.end()
         self._say(*said, f"hint: {hint}")
         self._github(code, [*said, f"hint: {hint}"])
 
-    def _way_out(self, code: ExitCode) -> str:
+    def _way_out(self, code: ExitCode, *, only_kept: bool) -> str:
         context = f" --context {quoted(self._label)}"
+        if only_kept:
+            return f"for the fix or the revert, add `--adopt-kept`; `fencectl fences{context}` shows the other way"
         if code is ExitCode.HELD_LIVE:
             return f"`--wait-for-fences` waits for it, `fencectl fences{context}` shows it all"
         if code is ExitCode.HELD_DEAD:
@@ -277,13 +280,19 @@ class Show:
             self.held(result.held, code, step=2)
             return
         lines = self._good(plan, result, took) if code is ExitCode.OK else self._bad(result, took, lease)
+        lines += kept_lines(result.kept, self._label, self._err)
         commands = commands_left(result, where, now=self._clock.wall())
+        resuming = kept_commands(result.kept, where, now=self._clock.wall())
+        left = left_lines(result, lease, self._label, self._err)
         if self._json:
-            self._event(self._as_data(plan, result) | {"commands": commands})
+            self._event(self._as_data(plan, result) | {"commands": commands, "keptCommands": resuming})
         else:
             self._say(*lines)
+            # NB: past every shortening and spelling: a command runs as it stands, or not at all.
+            write_what_can(stderr="".join(f"{command}\n" for command in resuming))
+            self._say(*left)
             self._say_commands(commands, inside_is_unknown=inside_is_unknown(result))
-        self._github(code, lines, certification=result.certification.outcome.value)
+        self._github(code, [*lines, *left], certification=result.certification.outcome.value)
 
     def _say_commands(self, commands: Sequence[str], *, inside_is_unknown: bool) -> None:
         """The releases of what is left, each on a line of its own, as they run."""
@@ -331,12 +340,12 @@ class Show:
             lines += self._reasons(result)
         if result.applied:
             lines.append(f"now     {certified.what_ran(result)}")
-        if not left:
+        if not left and not result.kept.fences and not result.kept.before:
             whose = "nothing is fenced" if result.within is None else "nothing of this run is fenced any more"
             lines.append(f"now     {whose}")
-        if result.hint:
+        if result.hint and not result.kept.fences:
             lines += wrap(shown(result.hint), first="hint: ", rest="      ")
-        return [*lines, *left]
+        return lines
 
     def _followed(self, result: Result) -> list[str]:
         """What did not succeed of what was followed, worst first, and what to look at beside it."""
@@ -358,6 +367,7 @@ class Show:
         return {
             **objects_data(result.handed),
             **({} if result.canary is None else {"canary": objects_data(result.canary)}),
+            **kept_data(result.kept),
             "type": "result",
             "apiVersion": "fencectl.dev/v1",
             "kind": "DeployResult",

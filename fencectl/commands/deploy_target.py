@@ -23,7 +23,7 @@ from fencectl.commands.options import Output
 from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.reading import Look, Subject
 from fencectl.commands.signals import Signals
-from fencectl.core.deploy import DeployPlan, only_live, refuse_others, why_not
+from fencectl.core.deploy import Adopted, DeployPlan, adoptable, only_live, refuse_others, why_not
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of
@@ -123,6 +123,7 @@ class DeployOnTarget:
         self._signals = signals
         self._show = show
         self._around: Around | None = None
+        self._adopt: tuple[Adopted, ...] = ()
         self._clock = SystemClock()
         self._wait_until_s = self.waiting_ends_s(one.options) if wait_until_s is None else wait_until_s
         self.begun = False
@@ -176,7 +177,8 @@ class DeployOnTarget:
         look = self._may_begin()
         if isinstance(look, ExitCode):
             return look
-        plan = planning.plan(own, self._around)
+        self._adopt = self._adopted(look)
+        plan = planning.plan(own, self._around, self._adopt)
         with_objects = planning.with_objects(plan, self._rendered, self._signals, self._show)
         if isinstance(with_objects, ExitCode):
             return with_objects
@@ -256,7 +258,8 @@ class DeployOnTarget:
                     f"not deployed to {look.report.label}: {missing.what} could not be read",
                     reason=f"{missing.why}. A fence may be hidden; nothing was changed",
                 )
-            code = why_not(look.report, look.runs.observation, self._target.profile, within=within)
+            observation, profile = look.runs.observation, self._target.profile
+            code = why_not(look.report, observation, profile, within=within, adopted=self._adopted(look))
             if code is None:
                 return look
             # NB: whoever waits in a deploy's own command for the end of that deploy waits for ever.
@@ -274,7 +277,12 @@ class DeployOnTarget:
     def _read_again(self, own: str) -> None:
         """Under the lease: anything that is held and not ours ends the deploy before it has fenced anything."""
         look = self._look()
-        refuse_others(look.report, look.runs.observation, self._target.profile, own=own)
+        observation, profile = look.runs.observation, self._target.profile
+        refuse_others(look.report, observation, profile, own=own, adopted=self._adopt)
+
+    def _adopted(self, look: Look) -> tuple[Adopted, ...]:
+        """What was kept, and is to be taken over, if that was asked for."""
+        return adoptable(look.report) if self._options.adopt_kept else ()
 
     # What all of it shares
 

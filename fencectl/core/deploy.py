@@ -7,21 +7,23 @@ person is needed. The worst of several decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from fencectl.core.apply_plan import ApplyPlan
+from fencectl.core.config import AfterRollback
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, UsageError, worst
 from fencectl.core.evidence import Strength, Verdict
+from fencectl.core.marks import read_mark
 from fencectl.core.observation import Observation
 from fencectl.core.profiles import Profile
 from fencectl.core.recovery import Wanted, plan_recovery
 from fencectl.core.recovery_point import RecoveryPoint
-from fencectl.core.refs import ObjectRef
-from fencectl.core.report import FenceReport, HolderBlock
+from fencectl.core.refs import ObjectRef, Seen
+from fencectl.core.report import FenceEntry, FenceReport, HolderBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,15 @@ class CertifyPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Adopted:
+    """A kept suspension that a deploy takes over: whose it is, and why it was kept."""
+
+    ref: ObjectRef
+    holder: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeployPlan:
     """
     One deploy on one target.
@@ -109,6 +120,7 @@ class DeployPlan:
     or `apply`: the objects that are it, or `flux`. `covered`: what a run around this one has fenced already. Times
     in seconds; `drain_timeout_s` None: from the objects. `restore`: what `rollback` puts back. `rollback_s`: how
     long the rollback of a failure may take, None: none is wanted. `certify`: what is certified before step 8.
+    `adopt`: those to suspend that were kept by others; `after_rollback`: whether any are kept by this run.
     """
 
     lease: tuple[str, str]
@@ -128,6 +140,12 @@ class DeployPlan:
     restore: RestorePlan | None = None
     rollback_s: float | None = None
     certify: CertifyPlan | None = None
+    adopt: tuple[Adopted, ...] = ()
+    after_rollback: AfterRollback = AfterRollback.KEEP
+
+    def kept_by(self, ref: ObjectRef) -> str | None:
+        """Whose suspension of this object is to be adopted; None: none is."""
+        return next((one.holder for one in self.adopt if one.ref == ref), None)
 
     @property
     def form(self) -> str | None:
@@ -165,22 +183,75 @@ class LeaseGoneError(FencectlError):
         super().__init__("the lease was deleted or freed by somebody else just after it was taken")
 
 
+def adoptable(report: FenceReport) -> tuple[Adopted, ...]:
+    """
+    What a deploy can take over: all that holders hold that hold nothing else any more, and do not live.
+
+    NB: a run keeps last of all; whoever still holds anything else has not come so far, and may yet change it.
+    """
+    found = []
+    for block in report.blocks:
+        if _is_kept(block) and not _may_live(block):
+            found += [
+                Adopted(entry.object, entry.holder_text or "", _journal_reason(entry)) for entry in block.entries
+            ]
+    return tuple(found)
+
+
+def _is_kept(block: HolderBlock) -> bool:
+    return all(entry.kept for entry in block.entries)
+
+
+def _may_live(block: HolderBlock) -> bool:
+    return block.judgement.verdict is Verdict.LIVE or block.judgement.fresh
+
+
+def _journal_reason(entry: FenceEntry) -> str:
+    mark = read_mark(Seen(entry.object, entry.raw))
+    reason = mark.journal.reason if mark is not None and mark.journal is not None else None
+    return reason or "it was kept on purpose"
+
+
+def _stand_in_the_way(report: FenceReport, adopted: Collection[Adopted]) -> list[HolderBlock]:
+    """The holders of whom not everything is to be adopted."""
+    going = {(one.ref, one.holder) for one in adopted}
+    return [
+        block
+        for block in report.blocks
+        if not all(entry.kept and (entry.object, entry.holder_text) in going for entry in block.entries)
+    ]
+
+
 def why_not(
-    report: FenceReport, observation: Observation, profile: Profile, *, within: str | None = None
+    report: FenceReport,
+    observation: Observation,
+    profile: Profile,
+    *,
+    within: str | None = None,
+    adopted: Collection[Adopted] = (),
 ) -> ExitCode | None:
     """
     Why a deploy may not begin over this report; None where nothing is held.
 
-    `within`: the run that it is a part of, whose own fences are no obstacle; nor does a hold stop it.
+    `within`: the run that it is a part of, whose own fences are no obstacle; nor does a hold stop it. `adopted`:
+    what it is to take over.
     """
-    blocks = [block for block in report.blocks if within is None or block.key != within]
+    standing = _stand_in_the_way(report, adopted)
+    blocks = [block for block in standing if within is None or block.key != within]
     codes = [_code_of(block, report, observation, profile) for block in blocks]
     holds = report.holds if within is None else ()
     codes += [ExitCode.HELD_PERSON_NEEDED for _ in (*report.unowned, *holds)]
     return worst(codes) if codes else None
 
 
-def refuse_others(report: FenceReport, observation: Observation, profile: Profile, *, own: str) -> None:
+def refuse_others(
+    report: FenceReport,
+    observation: Observation,
+    profile: Profile,
+    *,
+    own: str,
+    adopted: Collection[Adopted] = (),
+) -> None:
     """
     Read under the lease: anything that is held and is not of `own` ends the deploy before it has fenced anything.
 
@@ -192,18 +263,21 @@ def refuse_others(report: FenceReport, observation: Observation, profile: Profil
         raise NotReadableError(f"{missing.what} could not be read again", reason=missing.why)
     # NB: the own lease is free again by the time that anybody reads this.
     others = replace(report, blocks=tuple(block for block in report.blocks if block.holder.identity != own))
-    if others.held:
-        code = why_not(others, observation, profile)
+    left = replace(others, blocks=tuple(_stand_in_the_way(others, adopted)))
+    if left.held:
+        code = why_not(others, observation, profile, adopted=adopted)
         raise HeldError(others, code or ExitCode.HELD_PERSON_NEEDED)
     if len(others.blocks) == len(report.blocks):
         raise LeaseGoneError
 
 
 def _code_of(block: HolderBlock, report: FenceReport, observation: Observation, profile: Profile) -> ExitCode:
-    judgement = block.judgement
-    if judgement.verdict is Verdict.LIVE or judgement.fresh:
+    # NB: whether or not whoever kept it lives: that run is over, and waiting for anything does not help.
+    if _is_kept(block):
+        return ExitCode.HELD_PERSON_NEEDED
+    if _may_live(block):
         return ExitCode.HELD_LIVE
-    if judgement.strength is not Strength.PROVEN or all(entry.kept for entry in block.entries):
+    if block.judgement.strength is not Strength.PROVEN:
         return ExitCode.HELD_PERSON_NEEDED
     try:
         plan_recovery(report, observation, profile, Wanted(holder=block.holder.identity))
@@ -214,7 +288,7 @@ def _code_of(block: HolderBlock, report: FenceReport, observation: Observation, 
 
 def only_live(report: FenceReport) -> bool:
     """Whether waiting can help: everything that is held has a live holder, and no hold is in place."""
-    live = all(block.judgement.verdict is Verdict.LIVE or block.judgement.fresh for block in report.blocks)
+    live = all(_may_live(block) and not _is_kept(block) for block in report.blocks)
     return live and not report.unowned and not report.holds
 
 

@@ -97,6 +97,46 @@ def place_suspension(seen: Seen, journal: Journal) -> Placed | CannotPlace:
     )
 
 
+def adopt_kept(seen: Seen, kept: Journal, journal: Journal) -> Placed | CannotPlace:
+    """
+    Take over a suspension that another run has kept, as `journal` (without `prior`, phase and uid) will tell.
+
+    It stays `kept`, with its reason and with what was there before anybody fenced it: whatever becomes of this
+    run, nobody resumes it by rule. Its new token asks for a drain proof of its own.
+    """
+    suspend, current = dig(seen.raw, "spec", "suspend"), annotations_of(seen.raw)
+    if is_deleting(seen.raw):
+        return CannotPlace("it is being deleted")
+    if suspend is not True:
+        return CannotPlace("it was kept, and was resumed meanwhile")
+    written = replace(
+        journal,
+        uid=seen.ref.uid,
+        phase=Phase.KEPT,
+        prior=kept.prior,
+        reason=kept.reason,
+        extra={**kept.extra, **journal.extra},
+        source=None,
+    )
+    values = {REQUESTED_AT: drain_token(journal.holder, journal.seq)}
+    if kept.prior.get("suspendedBy") is None and current.get(SUSPENDED_BY) == kept.holder:
+        values[SUSPENDED_BY] = journal.holder
+    return Placed(
+        seal(
+            seen.ref,
+            [
+                guard(annotation(HOLDER), kept.holder),
+                guard(annotation(JOURNAL), kept.text),
+                guard(_DELETION, ABSENT),
+                guard(SUSPEND, True),
+                *[guard(annotation(key), current.get(key)) for key in values],
+                *put_annotations(current, values | _mark(written)),
+            ],
+        ),
+        written,
+    )
+
+
 def place_cordon(seen: Seen, journal: Journal) -> Placed | CannotPlace:
     """
     Claim a node and cordon it; a node that is cordoned already is claimed and will stay cordoned.

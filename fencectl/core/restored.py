@@ -35,7 +35,7 @@ class Restored:
     What came of one restore.
 
     `generation`: of the deploy that it undoes; `back`: the one that runs again by it, with its revision; None if
-    no record tells of one. `done`: changed back; `made`: made again; `unchanged`: how many were as before; `left`:
+    no record tells of one. `done`: changed back; `made`: made again; `same`: as before all the time; `left`:
     not brought back; `new`: not there before, and staying; `unresolved`: nobody can say whether they were changed;
     `paused`: changed, and not rolling out. `revision`: what the deploy brought, in words, and must not come back.
     `why`: what stands in the way of success. Times in seconds.
@@ -47,7 +47,7 @@ class Restored:
     revision: str | None = None
     done: list[ObjectRef] = field(default_factory=list)
     made: list[ObjectRef] = field(default_factory=list)
-    unchanged: int = 0
+    same: list[ObjectRef] = field(default_factory=list)
     left: list[LeftAsItIs] = field(default_factory=list)
     new: list[ObjectRef] = field(default_factory=list)
     unresolved: list[ObjectRef] = field(default_factory=list)
@@ -72,6 +72,11 @@ class Restored:
     def touched(self) -> tuple[ObjectRef, ...]:
         """The objects that were changed back or made again, or may have been."""
         return (*self.done, *self.made, *self.unresolved)
+
+    @property
+    def unchanged(self) -> int:
+        """How many were as before."""
+        return len(self.same)
 
     @property
     def objects(self) -> int:

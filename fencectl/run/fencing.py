@@ -69,19 +69,37 @@ class Ledger:
     What this run has fenced, in the order in which it did.
 
     `unresolved`: placements of which nobody knows whether they were carried out. `late`: those whose fence landed
-    when the lease was lost already: it is taken back, whoever holds the lease by then. `noting`: told of each
-    fence that is placed (True) or released (False).
+    when the lease was lost already: it is taken back, whoever holds the lease by then. `adopted`: kept suspensions
+    that this run has taken over; `going`: those that it is to release all the same. `noting`: told of each fence
+    that is placed (True) or released (False).
     """
 
     fences: list[Fence] = field(default_factory=list)
     unresolved: list[Unresolved] = field(default_factory=list)
     late: list[ObjectRef] = field(default_factory=list)
+    adopted: set[ObjectRef] = field(default_factory=set)
+    going: set[ObjectRef] = field(default_factory=set)
     noting: Callable[[Fence, bool], None] = lambda _fence, _placed: None
 
     def add(self, fence: Fence) -> None:
         """Take in a fence that was placed."""
         self.fences.append(fence)
+        if fence.journal.phase is Phase.KEPT:
+            self.adopted.add(fence.seen.ref)
         self.noting(fence, True)
+
+    def stays(self, fence: Fence) -> bool:
+        """Whether a fence is kept on purpose, so that no unwinding may release it."""
+        return fence.journal.phase is Phase.KEPT and fence.seen.ref not in self.going
+
+    @property
+    def unknown(self) -> list[str]:
+        """
+        The objects of which nobody can say whether they are fenced.
+
+        NB: one whose adoption was not answered is kept in either case, by us or by whom it was before.
+        """
+        return [one.fence.seen.ref.display for one in self.unresolved if not self.stays(one.fence)]
 
     def came_late(self, fence: Fence) -> bool:
         """Whether a fence may have landed after the lease was lost; if so it is taken back in any case."""

@@ -79,7 +79,8 @@ def take_revision(stage: Stage, result: Result, plan: FluxPlan, hands: Hands, ti
 def _resume(stage: Stage, plan: FluxPlan, hands: Hands, tell: Callable[[str], None]) -> None:
     """Release the suspensions of the chain, innermost first, out of the run's own ledger."""
     chain = {ref for ref, _ in plan.chain}
-    mine = Ledger(fences=[fence for fence in hands.ledger.fences if fence.seen.ref in chain])
+    # NB: for this revision a suspension was adopted that was kept because of another.
+    mine = Ledger(fences=[fence for fence in hands.ledger.fences if fence.seen.ref in chain], going=chain)
     unwound = unwind(
         stage.door,
         stage.clock,

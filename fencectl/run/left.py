@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from fencectl.core.found import Found
 from fencectl.core.marks_reader import read_object
 from fencectl.core.patches import GuardedPatch
+from fencectl.run.fencing import Fence
 from fencectl.run.keeper import Loss
 from fencectl.run.nesting import WHAT_IS_INSIDE
 from fencectl.run.stage import Result
@@ -32,12 +33,23 @@ def patches_left(result: Result, *, now: datetime) -> Sequence[GuardedPatch]:
     if unwound is None or stolen or set(result.unresolved) - {WHAT_IS_INSIDE}:
         return ()
     found: list[GuardedPatch] = []
-    fences = [*(one.fence for one in unwound.left), *unwound.waiting]
-    for fence in sorted(fences, key=lambda fence: (-fence.rank, -fence.journal.seq)):
-        read = read_object(fence.seen, now=now)
-        if not isinstance(read, Found) or read.release is None:
+    for fence in in_release_order([*(one.fence for one in unwound.left), *unwound.waiting]):
+        patch = release_of(fence, now=now)
+        # NB: what was to be kept, and could not be marked so, no line may resume by the way.
+        if patch is None or fence.seen.ref in result.kept.stuck:
             return found
-        found.append(read.release.patch)
+        found.append(patch)
     if result.lease_patch is not None:
         found.append(result.lease_patch)
     return found
+
+
+def in_release_order(fences: Iterable[Fence]) -> list[Fence]:
+    """Ranks descending, of one rank the latest first."""
+    return sorted(fences, key=lambda fence: (-fence.rank, -fence.journal.seq))
+
+
+def release_of(fence: Fence, *, now: datetime) -> GuardedPatch | None:
+    """The release of a fence as the server last answered it; None where none can be built."""
+    read = read_object(fence.seen, now=now)
+    return read.release.patch if isinstance(read, Found) and read.release is not None else None

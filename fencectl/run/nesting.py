@@ -216,16 +216,22 @@ def release_all(
     inside: Inside,
     is_stolen: bool,
     may_release: Callable[[Fence], str | None],
+    keep: Callable[[], None],
     *,
     end_s: float,
 ) -> Unwound:
-    """Release what is inside, then what is in the ledger; nothing at all where nobody knows what is inside."""
+    """
+    Release what is inside, then what is in the ledger; nothing at all where nobody knows what is inside.
+
+    `keep`: marks what is to stay on purpose, once all of it is in the ledger.
+    """
+    ledger.fences += () if is_stolen else inside.fences
+    keep()
     if inside.unread is not None:
         stage.tell(10, f"NOT released: whether a deploy inside has fenced cannot be read: {inside.unread}")
         return Unwound(waiting=sorted(ledger.fences, key=lambda fence: -fence.rank))
     for fence in inside.fences:
         stage.tell(10, f"left by a deploy inside of the command: {fence.seen.ref.display}")
-    ledger.fences += () if is_stolen else inside.fences
     unwound = unwind(
         stage.door,
         stage.clock,

@@ -210,7 +210,7 @@ class Restorer:
             case _ if self._asked and seen is not None:
                 self._brought_back(replace(wanted, doing=Doing.PATCH), seen.raw, applied=applied)
             case _:
-                self._restored.unchanged += 1
+                self._restored.same.append(wanted.ref)
 
     def _brought_back(self, wanted: Restoration, raw: Raw, *, applied: bool) -> None:
         restored, ref = self._restored, wanted.ref

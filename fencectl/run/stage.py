@@ -17,6 +17,7 @@ from fencectl.core.restored import Restored, RestoreVerdict
 from fencectl.core.rollout import Follows
 from fencectl.run.handing_over import Handed
 from fencectl.run.keeper import LeaseLostError
+from fencectl.run.keeping import Kept
 from fencectl.run.payload import Ended
 from fencectl.run.ports import Door, Processes, Threads
 from fencectl.run.record import RecordBook
@@ -62,6 +63,7 @@ class Result:
     lease that was kept. `rolled_back`: what came of a rollback, None where none was begun; it has put something
     back only where it has `moved`. `rollback_owed`: one was asked for, and an interrupt came before it was done.
     `timed_out`: a time-out is what failed.
+    `kept`: what is left suspended on purpose.
     """
 
     generation: int | None = None
@@ -87,6 +89,7 @@ class Result:
     rolled_back: Restored | None = None
     rollback_owed: bool = False
     timed_out: bool = False
+    kept: Kept = field(default_factory=Kept)
 
     def outcome(self, *, interrupted: bool) -> str:
         """The outcome in one word, for the record."""

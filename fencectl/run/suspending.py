@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fencectl.cluster.clock import Clock
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.fluxdrain import Drained, drain_bound, read_drain
-from fencectl.core.journal import Journal
-from fencectl.core.placements import CannotPlace, Placed, place_suspension, rewrite_token
+from fencectl.core.journal import Journal, Phase
+from fencectl.core.marks import read_mark
+from fencectl.core.placements import CannotPlace, Placed, adopt_kept, place_suspension, rewrite_token
 from fencectl.core.refs import ObjectRef, Seen
 from fencectl.core.report import FenceKind
 from fencectl.core.times import age_text
@@ -35,10 +36,15 @@ class NotDrainedError(FencectlError):
 
 @dataclass(frozen=True, slots=True)
 class ToSuspend:
-    """One object to suspend; `rank` is 1 plus the number of its fenced ancestors."""
+    """
+    One object to suspend; `rank` is 1 plus the number of its fenced ancestors.
+
+    `kept_by`: the holder of a kept suspension that is to be taken over; None: it has to be free.
+    """
 
     ref: ObjectRef
     rank: int
+    kept_by: str | None = None
 
 
 class Suspender:
@@ -85,13 +91,17 @@ class Suspender:
 
     def _suspend(self, target: ToSuspend) -> Fence:
         def build(seen: Seen) -> Placed | CannotPlace:
+            mark = read_mark(seen) if target.kept_by is not None else None
+            if mark is not None and mark.kept and mark.journal is not None and mark.holder_text == target.kept_by:
+                return adopt_kept(seen, mark.journal, self._journal_for(target.rank))
             return place_suspension(seen, self._journal_for(target.rank))
 
         why = self._must_stop()
         if why is not None:
             raise SuspendingStoppedError(f"stopped before {target.ref.display} was suspended: {why}")
         fence = self._fencer.place(FenceKind.SUSPENSION, target.ref, build)
-        self._tell(f"suspended {target.ref.display}")
+        adopted = fence.journal.phase is Phase.KEPT
+        self._tell(f"{'adopted' if adopted else 'suspended'} {target.ref.display}")
         return fence
 
     def _drain(self, fences: list[Fence], timeout_s: float) -> None:

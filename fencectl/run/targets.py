@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencectl.cluster.kinds import ListedKind
-from fencectl.core.deploy import ordered
+from fencectl.core.deploy import Adopted, ordered
 from fencectl.core.errors import ExitCode, FencectlError, UsageError
 from fencectl.core.journal import Journal
 from fencectl.core.managers import last_writer
 from fencectl.core.marks import read_mark
 from fencectl.core.nesting import Around
-from fencectl.core.placements import CannotPlace, applier_of, place_cordon, place_suspension
+from fencectl.core.placements import CannotPlace, adopt_kept, applier_of, place_cordon, place_suspension
 from fencectl.core.profiles import SUSPENDED_BY
 from fencectl.core.refs import ObjectRef, Seen, annotations_of, dig
 from fencectl.core.times import second_time
@@ -56,17 +56,21 @@ def find_suspensions(
     probe: Journal,
     *,
     around: Around | None = None,
+    adopt: Sequence[Adopted] = (),
 ) -> Suspensions:
     """
     Read every object (kind, namespace, name) and its ancestors, and check that each can be suspended.
+
+    `adopt`: suspensions that were kept and are to be taken over; they are among the objects.
 
     Raises UsageError for a kind that the cluster does not have, CannotBeginError for an object that is missing,
     being deleted, marked or suspended already.
     """
     by_kind = {kind.kind.lower(): kind for kind in kinds}
-    finder = _Finder(door, by_kind, probe, around.runs if around is not None else frozenset())
+    kept = {one.ref: one.holder for one in adopt}
+    finder = _Finder(door, by_kind, probe, around.runs if around is not None else frozenset(), kept)
     named: set[ObjectRef] = set()
-    for kind_name, namespace, name in names:
+    for kind_name, namespace, name in [*names, *((ref.kind, ref.namespace or "", ref.name) for ref in kept)]:
         kind = by_kind.get(kind_name.lower())
         if kind is None:
             there_are = ", ".join(sorted(by_kind)) or "no Flux kind at all"
@@ -81,12 +85,18 @@ def find_suspensions(
 
 @dataclass(slots=True)
 class _Finder:
-    """What was read. `chains`: each object's ancestors, nearest first; `covered`: fenced by a run around."""
+    """
+    What was read.
+
+    `kept`: by whom what is to be adopted was kept. `chains`: each object's ancestors, nearest first; `covered`:
+    fenced by a run around.
+    """
 
     door: Door
     kinds: Mapping[str, ListedKind]
     probe: Journal
     runs: frozenset[str]
+    kept: Mapping[ObjectRef, str]
     chains: dict[ObjectRef, list[ObjectRef]] = field(default_factory=dict)
     covered: list[ObjectRef] = field(default_factory=list)
 
@@ -113,7 +123,11 @@ class _Finder:
         if _is_fenced_by(seen, self.runs) and dig(seen.raw, "spec", "suspend") is True:
             self.covered += [] if seen.ref in self.covered else [seen.ref]
             return seen
-        result = place_suspension(seen, self.probe)
+        mark = read_mark(seen) if seen.ref in self.kept else None
+        if mark is not None and mark.journal is not None and mark.kept and mark.owner == self.kept[seen.ref]:
+            result = adopt_kept(seen, mark.journal, self.probe)
+        else:
+            result = place_suspension(seen, self.probe)
         if isinstance(result, CannotPlace):
             raise CannotBeginError(
                 f"{ref.display} cannot be suspended: {result.why}", reason=_suspended_by(seen), hint=NOTHING

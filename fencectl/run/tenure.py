@@ -89,6 +89,11 @@ class Tenure:
             raise self.lost
         self.held().must_hold(WRITE_S)
 
+    @property
+    def is_stolen(self) -> bool:
+        """Whether the lease is known to be somebody else's."""
+        return self.lost is not None and self.lost.loss is Loss.STOLEN
+
     def may_release(self, fence: Fence) -> str | None:
         """
         Why a fence must stay, or None.
@@ -97,6 +102,8 @@ class Tenure:
         after the loss. Raises where the lease cannot be read. NB: that no renewal was acknowledged does not say
         that nobody else has taken it.
         """
+        if fence.seen.ref in self._result.kept.stuck:
+            return self._result.kept.stuck[fence.seen.ref]
         keeper = self.keeper
         if keeper is None or fence.kind is not FenceKind.SUSPENSION or self._ledger.came_late(fence):
             return None

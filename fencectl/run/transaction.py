@@ -34,7 +34,8 @@ from fencectl.run.deploy_record import DeployRecord
 from fencectl.run.fencing import Fencer, Ledger, changed_fence
 from fencectl.run.flux_revision import Hands
 from fencectl.run.handing_over import code_of
-from fencectl.run.keeper import Keeper, LeaseLostError, Loss
+from fencectl.run.keeper import Keeper, LeaseLostError
+from fencectl.run.keeping import keep_what_must
 from fencectl.run.nesting import (
     NOTHING_INSIDE,
     WHAT_IS_INSIDE,
@@ -155,7 +156,8 @@ class Deploy:
             must_stop=self._must_stop,
             tell=lambda text: self._stage.tell(step, text),
         )
-        suspender.suspend_all([ToSuspend(*one) for one in chain], drain_timeout_s=self._plan.drain_timeout_s)
+        targets = [ToSuspend(*one, kept_by=self._plan.kept_by(one[0])) for one in chain]
+        suspender.suspend_all(targets, drain_timeout_s=self._plan.drain_timeout_s)
 
     # (6)
 
@@ -292,7 +294,7 @@ class Deploy:
         self._timeline.begin(10, "release")
         end_s = stage.clock.monotonic_s() + (UNWIND_AFTER_SIGNAL_S if stage.interrupted.is_set() else UNWIND_S)
         result.unwound = self._release_all(end_s)
-        result.unresolved = [one.fence.seen.ref.display for one in self._ledger.unresolved] + result.unresolved
+        result.unresolved = self._ledger.unknown + result.unresolved
         if not result.unwound.clean or result.unresolved:
             result.codes.append(ExitCode.STILL_FENCED)
         self._timeline.unwound(result.unwound.clean, self._ledger.fences)
@@ -314,8 +316,9 @@ class Deploy:
             )
         self._freed_as = inside.lease
         result.unresolved += [WHAT_IS_INSIDE] if inside.unread is not None else []
-        is_stolen = self._tenure.lost is not None and self._tenure.lost.loss is Loss.STOLEN
-        return release_all(self._stage, self._ledger, inside, is_stolen, self._tenure.may_release, end_s=end_s)
+        tenure, ledger = self._tenure, self._ledger
+        keep = partial(keep_what_must, self._stage, plan, result, ledger, tenure.must_hold, end_s=end_s)
+        return release_all(self._stage, ledger, inside, tenure.is_stolen, tenure.may_release, keep, end_s=end_s)
 
     def _write_outcome(self) -> None:
         if self._result.generation is None:

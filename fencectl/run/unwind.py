@@ -17,7 +17,6 @@ from fencectl.cluster.write import send
 from fencectl.core.answers import Applied, Refused, Unknown, Why
 from fencectl.core.errors import NotReadableError
 from fencectl.core.found import Found
-from fencectl.core.journal import Phase
 from fencectl.core.marks_reader import read_object
 from fencectl.core.placements import applier_of
 from fencectl.core.refs import ObjectRef
@@ -66,8 +65,9 @@ def unwind(
     """
     end_s = clock.monotonic_s() + budget_s
     result = Unwound()
-    held = [fence for fence in ledger.fences if fence.journal.phase is not Phase.KEPT]
-    held += [one.fence for one in ledger.unresolved]
+    held = [fence for fence in ledger.fences if not ledger.stays(fence)]
+    # NB: one whose adoption was not answered is kept in either case, by us or by whom it was before.
+    held += [one.fence for one in ledger.unresolved if not ledger.stays(one.fence)]
     beneath = _kept_beneath(ledger)
     ordered = sorted(held, key=lambda fence: (-fence.rank, -fence.journal.seq))
     for _, rank in groupby(ordered, key=lambda fence: fence.rank):
@@ -105,12 +105,12 @@ def _kept_beneath(ledger: Ledger) -> dict[ObjectRef, ObjectRef]:
     appliers = [fence for fence in ledger.fences if fence.seen.ref.kind == "Kustomization"]
     by_name = {(fence.seen.ref.namespace, fence.seen.ref.name): fence for fence in appliers}
     beneath: dict[ObjectRef, ObjectRef] = {}
-    for kept in (fence for fence in ledger.fences if fence.journal.phase is Phase.KEPT):
+    for kept in filter(ledger.stays, ledger.fences):
         passed = {kept.seen.ref}
         above = by_name.get(applier_of(kept.seen.raw) or ("", ""))
         while above is not None and above.seen.ref not in passed:
             passed.add(above.seen.ref)
-            if above.journal.phase is not Phase.KEPT:
+            if not ledger.stays(above):
                 beneath[above.seen.ref] = kept.seen.ref
             above = by_name.get(applier_of(above.seen.raw) or ("", ""))
     return beneath

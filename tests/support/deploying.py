@@ -17,7 +17,8 @@ from typing import Any
 from fencectl.cluster.answer import Answer
 from fencectl.cluster.kinds import ListedKind
 from fencectl.cluster.ports import Query
-from fencectl.core.deploy import DeployPlan
+from fencectl.core.config import AfterRollback
+from fencectl.core.deploy import Adopted, DeployPlan
 from fencectl.core.errors import ExitCode
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.refs import ObjectRef
@@ -91,6 +92,9 @@ class Scene:
     """Another deploy on the same cluster, at the same time."""
     bare: bool = False
     """Whether it takes only the lease."""
+    adopt: tuple[Adopted, ...] = ()
+    """What it takes over of what was kept before."""
+    after_rollback: AfterRollback = AfterRollback.KEEP
     rolled: bool = False
     """Whether it rolls its nodes, by a node command that ends well; a pod on one of them is evicted."""
     certifies: int = 0
@@ -177,7 +181,7 @@ class Scene:
             return DeployPlan(lease=LEASE, command=("upgrade",))
         quiet = SandboxDoor(self.sandbox, self.clock)
         suspensions = find_suspensions(
-            quiet, [("kustomization", "flux-system", "apps")], [KUSTOMIZATION], self.own()
+            quiet, [("kustomization", "flux-system", "apps")], [KUSTOMIZATION], self.own(), adopt=self.adopt
         )
         nodes = find_nodes(quiet, ["n1", "n2"], self.own()).objects
         return DeployPlan(
@@ -187,6 +191,8 @@ class Scene:
             added=suspensions.added,
             nodes=nodes,
             node_command=("upgrade-node",) if self.rolled else (),
+            adopt=self.adopt,
+            after_rollback=self.after_rollback,
         )
 
     def stage(self, *, read_again: Callable[[str], None] = lambda _: None) -> Stage:
