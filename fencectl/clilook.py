@@ -20,6 +20,7 @@ from fencectl.cliparts import (
     Verbose,
     app,
     common_options,
+    duration,
     not_empty,
     one_context,
 )
@@ -30,6 +31,9 @@ from fencectl.core.errors import UsageError
 def fences(
     ctx: typer.Context,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 20 if a fence is held")] = False,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="DURATION", help="Exit 20 only for one held longer")
+    ] = None,
     explain: Explain = False,
     no_commands: Annotated[bool, typer.Option("--no-commands", help="Overview only")] = False,
     shell: ShellChoice = "posix",
@@ -52,6 +56,7 @@ def fences(
         common=common_options(ctx),
         output=Output(output),
         exit_code=exit_code,
+        older_than_s=duration("--older-than", older_than),
         explain=explain,
         no_commands=no_commands,
         shell=Shell(shell),
@@ -59,6 +64,8 @@ def fences(
     )
     if watch and options.output not in (Output.TEXT, Output.JSON):
         raise UsageError(f"`--watch` shows text or JSON lines, not {output}", hint="leave one of them out")
+    if older_than is not None and not exit_code:
+        raise UsageError("`--older-than` is for `--exit-code`: the report shows every fence", hint="give both")
     if explain and no_commands:
         raise UsageError("`--explain` explains the commands that `--no-commands` leaves out", hint="choose one")
     from fencectl.commands import fences as command

@@ -30,6 +30,7 @@ Usage: {prog} fences [OPTIONS]
   {prog} fences --exit-code                 a gate: 20 held, 21 incomplete
 
   --exit-code               Exit 20 if a fence is held (else 0 even then)
+  --older-than DURATION     Exit 20 only for one that is held for longer
   --explain                 Say above each command what it guards and changes
   --no-commands             Overview only
   --shell posix|powershell  Quote commands for this shell [default: posix]

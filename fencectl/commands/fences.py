@@ -31,7 +31,7 @@ def run(options: FencesOptions) -> ExitCode:
     for failure in looks.failures:
         write_failure(failure, options)
         tell_failure(failure)
-    return looks.code_when_held() if options.exit_code else looks.code
+    return looks.code_when_held(options.older_than_s) if options.exit_code else looks.code
 
 
 def write_failure(failure: NotReadableError, options: FencesOptions) -> None:

@@ -59,11 +59,16 @@ class CommonOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencesOptions:
-    """`fencectl fences`. `no_commands`: the overview only."""
+    """
+    `fencectl fences`.
+
+    `no_commands`: the overview only. `older_than_s`: for `exit_code`, only what has been held for longer counts.
+    """
 
     common: CommonOptions = field(default_factory=CommonOptions)
     output: Output = Output.TEXT
     exit_code: bool = False
+    older_than_s: float | None = None
     explain: bool = False
     no_commands: bool = False
     shell: Shell = Shell.POSIX

@@ -121,10 +121,16 @@ class Looks(msgspec.Struct, frozen=True):
         whole = all(report.complete for report in self.reports) and not self.failures
         return ExitCode.OK if whole else ExitCode.INCOMPLETE
 
-    def code_when_held(self) -> ExitCode:
-        """As `code`, and `FENCES_FOUND` where a fence is held."""
-        found = ExitCode.FENCES_FOUND if any(report.held for report in self.reports) else ExitCode.OK
-        return worst((self.code, found))
+    def code_when_held(self, older_than_s: float | None = None) -> ExitCode:
+        """
+        As `code`, and `FENCES_FOUND` where a fence is held.
+
+        `older_than_s`: only one that has been held for longer counts, or for nobody knows how long.
+        """
+        held = [entry for report in self.reports for entry in report.held]
+        if older_than_s is not None:
+            held = [entry for entry in held if entry.age_s is None or entry.age_s > older_than_s]
+        return worst((self.code, ExitCode.FENCES_FOUND if held else ExitCode.OK))
 
 
 def subjects(effective: Effective) -> tuple[Subject, ...]:

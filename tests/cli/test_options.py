@@ -14,7 +14,7 @@ from tests.cli.conftest import Program
 def test_every_flag_of_fences_reaches_the_command(program: Program, asked: list[Any]) -> None:
     """One frozen object holds the whole line."""
     line = (
-        "fences --exit-code --explain --shell powershell --context prod --context dev --context prod -o yaml "
+        "fences --exit-code --older-than 2h --explain --shell powershell --context prod --context dev --context prod -o yaml "
         "--config c.yaml --kubeconfig k --profile ghcr-bridge --request-timeout 1m --no-color -vv"
     )
     assert program(*line.split()).status == 0
@@ -31,13 +31,14 @@ def test_every_flag_of_fences_reaches_the_command(program: Program, asked: list[
                 origins={
                     name: f"--{name}"
                     for name in (
-                        "exit-code", "explain", "shell", "context", "output", "config", "kubeconfig", "profile",
+                        "exit-code", "older-than", "explain", "shell", "context", "output", "config", "kubeconfig", "profile",
                         "request-timeout", "no-color", "verbose",
                     )
                 },
             ),
             output=Output.YAML,
             exit_code=True,
+            older_than_s=7200,
             explain=True,
             shell=Shell.POWERSHELL,
         )
