@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from fencectl.commands.deploy_changes import summary
-from fencectl.core.certification import NOT_REQUESTED, Outcome
+from fencectl.core.certification import Outcome
 from fencectl.core.deploy import CertifyPlan, DeployPlan
 from fencectl.evidence.redact import redact_command
 from fencectl.report.escape import cut, visible
@@ -61,7 +61,7 @@ def what_ran(result: Result) -> str:
 
 def rejected(result: Result) -> Sequence[str]:
     """Why the deploy ended, where the objects of the canary have said the rest already."""
-    if result.handed is not None or result.certification == NOT_REQUESTED or not result.cause:
+    if result.step != 7 or not result.cause:
         return ()
     return wrap(_shown(result.cause), first="reason: ", rest="        ")
 

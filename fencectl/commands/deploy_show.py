@@ -330,8 +330,7 @@ class Show:
             what = f"interrupted in {where} on {self._label}, after {took}"
         elif left and not result.cause:
             what = f"deployed to {self._label} in {took}, but not everything could be released"
-        last = result.handed or result.canary
-        followed = last.followed if last is not None else None
+        followed = result.followed
         if followed is not None and followed.outcome is not RolloutVerdict.SUCCEEDED and result.lost is None:
             what = f"deploy failed on {self._label} in {where}, after {took}: {sum_sentence(followed)}"
             lines = [f"{self._err.failed} {what}", *self._followed(result), *certified.rejected(result)]
@@ -349,8 +348,7 @@ class Show:
 
     def _followed(self, result: Result) -> list[str]:
         """What did not succeed of what was followed, worst first, and what to look at beside it."""
-        last = result.handed or result.canary
-        followed = last.followed if last is not None else None
+        followed = result.followed
         return result_lines(followed, now=self._clock.wall(), style=self._err) if followed is not None else []
 
     @staticmethod

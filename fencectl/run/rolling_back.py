@@ -33,7 +33,7 @@ def why_not_due(plan: DeployPlan, result: Result, ledger: Ledger) -> str | None:
         return "nothing was changed"
     if ExitCode.FAILED_NEW_STATE_LIVE not in result.codes:
         return "it is not known to have failed"
-    followed = result.handed.followed if result.handed is not None else None
+    followed = result.followed
     bad = [one for one in followed.results if one.verdict is not RolloutVerdict.SUCCEEDED] if followed else []
     if bad and all(one.cause is Cause.NODE for one in bad):
         return "nodes are down: that is no fault of what was deployed"
@@ -133,7 +133,7 @@ def roll_back(plan: DeployPlan, result: Result, rolling: RollingBack, point: Rec
 
 def is_timed_out(result: Result) -> bool:
     """Whether a time-out is what failed."""
-    followed = result.handed.followed if result.handed is not None else None
+    followed = result.followed
     if followed is not None and followed.outcome is RolloutVerdict.TIMED_OUT:
         return True
     return result.timed_out or (result.payload is not None and result.payload.timed_out)

@@ -14,7 +14,7 @@ from fencectl.core.errors import ExitCode, FencectlError, worst
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.report import FenceReport
 from fencectl.core.restored import Restored, RestoreVerdict
-from fencectl.core.rollout import Follows
+from fencectl.core.rollout import Followed, Follows
 from fencectl.run.handing_over import Handed
 from fencectl.run.keeper import LeaseLostError
 from fencectl.run.keeping import Kept
@@ -100,6 +100,12 @@ class Result:
         if back is not None and back.verdict is RestoreVerdict.SUPERSEDED:
             return "superseded"
         return "deployed" if not self.codes else "interrupted" if interrupted else "failed"
+
+    @property
+    def followed(self) -> Followed | None:
+        """What came of the last follow: that of step 8, or of the canary where the deploy ended with it."""
+        last = self.canary if self.step == 7 else self.handed
+        return last.followed if last is not None else None
 
     def blame(self, failure: FencectlError) -> None:
         """Take its words for why it ended, where nothing else was said before."""

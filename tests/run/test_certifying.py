@@ -20,6 +20,8 @@ from fencectl.core.certification import Outcome
 from fencectl.core.deploy import CertifyPlan, DeployPlan
 from fencectl.core.errors import ExitCode
 from fencectl.core.rollout import Cause, Followed, Result as FollowResult, RolloutVerdict
+from fencectl.run.fencing import Ledger
+from fencectl.run.rolling_back import why_not_due
 from fencectl.run.stage import Result
 from fencectl.run.transaction import Deploy
 from tests.support.applying import SET, Applying, config_map
@@ -63,6 +65,15 @@ class Canary:
 
     def spans(self) -> dict[str, Any]:
         return {span["what"]: span.get("how") for span in self.record()["timeline"]}
+
+    def comes_to(self, verdict: RolloutVerdict, cause: Cause) -> None:
+        """Have everything that is followed come to this."""
+
+        def follow(targets: Any, timeout_s: float) -> Followed:
+            results = tuple(FollowResult(one, verdict, cause, "as told", 1.0) for one in targets)
+            return Followed(results, verdict)
+
+        self.applying.follower.follow = follow  # type: ignore[method-assign]
 
     @property
     def told(self) -> list[str]:
@@ -153,18 +164,24 @@ def test_canary_that_does_not_come_up_is_not_handed_to_its_command(
     canary: Canary, verdict: RolloutVerdict, cause: Cause, word: str, code: ExitCode
 ) -> None:
     """A rollout that failed rejects it; one that nobody could follow, or that nodes hold up, says nothing of it."""
-    follower = canary.applying.follower
-
-    def follow(targets: Any, timeout_s: float) -> Followed:
-        results = tuple(FollowResult(one, verdict, cause, "as told", 1.0) for one in targets)
-        return Followed(results, verdict)
-
-    follower.follow = follow  # type: ignore[method-assign]
+    canary.comes_to(verdict, cause)
     result = canary.run()
     assert (result.certification.word, result.code, canary.commands) == (word, code, [])
     assert "configmap/shop/canary" in result.certification.why
     assert canary.names() == ["canary"]
     assert canary.record()["outcome"] == "failed"
+    why = why_not_due(canary.plan(), result, Ledger())
+    assert (why is None) == (word == "rejected")
+
+
+def test_command_that_fails_after_a_canary_that_was_allowed_is_not_blamed_on_the_canary(canary: Canary) -> None:
+    """What was allowed is over; the last follow is no longer what the deploy ended with."""
+    canary.comes_to(RolloutVerdict.UNKNOWN, Cause.UNREADABLE)
+    plan = replace(canary.plan(allow=True), apply=None, command=("upgrade",))
+    result = canary.code(3).applying.run(plan)
+    assert result is not None
+    assert (result.code, result.step) == (ExitCode.FAILED_NEW_STATE_LIVE, 8)
+    assert (result.followed, result.cause) == (None, "the command ended with 3")
 
 
 @pytest.mark.parametrize(

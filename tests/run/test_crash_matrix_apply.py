@@ -1,8 +1,8 @@
 """
-The crash matrix of step 8 by apply: every write of it, struck in every way.
+The crash matrix of steps 7 and 8 by apply: every write of the canary and of the rest, struck in every way.
 
 After each cell the fences are gone or listed with commands that work, nothing is a success that is not, no member of
-the set is out of sight, and the same deploy once more brings everything to what was asked for.
+the set is out of sight, nothing of the rest is there without a certified canary, and the same deploy once more brings everything to what was asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from fencectl.cluster.write import send
 from fencectl.core.answers import Applied
 from fencectl.core.applyset import PART_OF, Contents, read_contents, set_id
-from fencectl.core.deploy import DeployPlan
+from fencectl.core.deploy import CertifyPlan, DeployPlan
 from fencectl.core.errors import ExitCode, FencectlError
 from tests.run.test_crash_matrix import STRIKES, give_back, report, strike
 from tests.support.applying import CM, SET, Applying, config_map
@@ -37,7 +37,12 @@ def prepared() -> tuple[Applying, DeployPlan]:
 
 def plan(applying: Applying) -> DeployPlan:
     before = read_contents(applying.get(PARENT), namespace=SET[0], name=SET[1])
-    return replace(applying.plan(config_map("a", a="2"), SECRET, prune=True, before=before), timeout_s=60.0)
+    whole = applying.plan(config_map("a", a="2"), SECRET, prune=True, before=before)
+    first = applying.plan(config_map("a", a="canary"), before=before)
+    assert first.apply is not None
+    assert whole.apply is not None
+    canary = replace(first.apply, applyset=whole.apply.applyset)
+    return replace(whole, certify=CertifyPlan(("smoke",), canary), timeout_s=60.0)
 
 
 def undisturbed() -> tuple[str, ...]:
@@ -51,11 +56,13 @@ def undisturbed() -> tuple[str, ...]:
     return tuple(found)
 
 
-def is_of_step_8(path: str) -> bool:
+def is_of_the_payload(path: str) -> bool:
     return "/namespaces/shop/" in path or "/namespaces/web/" in path or path == PARENT
 
 
-CELLS = [(how, number) for how in STRIKES for number, path in enumerate(undisturbed(), 1) if is_of_step_8(path)]
+CELLS = [
+    (how, number) for how in STRIKES for number, path in enumerate(undisturbed(), 1) if is_of_the_payload(path)
+]
 
 
 def members_in_sight(applying: Applying) -> bool:
@@ -79,12 +86,18 @@ def members_in_sight(applying: Applying) -> bool:
     ("how", "number"), CELLS, ids=[f"{how.replace(' ', '-')}-{number}" for how, number in CELLS]
 )
 def test_struck_apply_is_no_success_and_the_same_deploy_again_converges(how: str, number: int) -> None:
-    """One cell: this write of step 8, struck in this way."""
+    """One cell: this write of step 7 or 8, struck in this way."""
     applying, wanted = prepared()
     scene = applying.scene
     before = scene.state()
     strike(scene, how, number)
-    code = None
+    code, seen = None, list[str]()
+
+    def look() -> int:
+        seen.append(applying.get(f"{CM}/a")["data"]["a"])
+        return 0
+
+    scene.payload = look
     try:
         result = applying.run(wanted)
         code = result.code if result is not None else None
@@ -96,6 +109,8 @@ def test_struck_apply_is_no_success_and_the_same_deploy_again_converges(how: str
     scene.interrupted.clear()
     scene.interrupt_code = None
     assert members_in_sight(applying)
+    assert seen or applying.names("/api/v1/namespaces/web/secrets") == []
+    assert set(seen) <= {"canary"}
     if code is ExitCode.OK:
         assert applying.get(f"{CM}/a")["data"] == {"a": "2"}
         assert applying.names("/api/v1/namespaces/shop/serviceaccounts") == []
@@ -119,9 +134,11 @@ def test_struck_apply_is_no_success_and_the_same_deploy_again_converges(how: str
     )
 
 
-def test_matrix_covers_the_parent_each_object_the_deletion_and_the_parent_again() -> None:
-    """Before the first member, and after the last one is gone."""
-    assert [path for path in undisturbed() if is_of_step_8(path)] == [
+def test_matrix_covers_the_parent_the_canary_each_object_the_deletion_and_the_parent_again() -> None:
+    """Before the first member of either part, and after the last one is gone."""
+    assert [path for path in undisturbed() if is_of_the_payload(path)] == [
+        PARENT,
+        f"{CM}/a",
         PARENT,
         f"{CM}/a",
         "/api/v1/namespaces/web/secrets/s",
