@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from fencectl.core.history import Past, read_history
 from fencectl.report.escape import is_visible
-from fencectl.report.history import Source, as_markdown, as_markdown_story, as_story, as_table
+from fencectl.report.history import Source, as_data, as_markdown, as_markdown_story, as_story, as_table
 from fencectl.report.style import PLAIN, Style, cells
 from tests.report import hostile
 
@@ -162,3 +162,55 @@ def test_axis_of_a_short_deploy_names_no_second_twice() -> None:
     short = deploy(outcome="deployed", endedAt=at("02:50:06"), timeline=[span(2, "lease", "02:50:05")])
     (axis,) = (line for line in as_story(short, SOURCE) if line.endswith(" UTC"))
     assert axis.split() == ["02:50:05", "02:50:06", "UTC"]
+
+
+CANARY = deploy(
+    outcome="failed",
+    code=18,
+    endedAt=at("02:55:00"),
+    certification={"outcome": "uncertified", "rejected": True, "why": "the certify command ended with 3"},
+    timeline=[
+        span(2, "lease", "02:50:05"),
+        span(7, "canary", "02:51:00", "02:54:00", "rejected"),
+        span(10, "release", "02:54:01", "02:55:00", "done"),
+    ],
+)
+
+
+def test_canary_is_told_in_words_in_the_timeline_and_as_data() -> None:
+    """A rejection by its name; its bar ends with the mark of what failed."""
+    lines = as_story(CANARY, SOURCE)
+    assert "canary   rejected: the certify command ended with 3" in lines
+    (bar,) = [line for line in lines if line.startswith("  7  canary")]
+    assert bar.endswith("✗ rejected")
+    text = as_markdown_story(CANARY, SOURCE)
+    assert "Canary: rejected: the certify command ended with 3" in text
+    assert "  canary (rejected) :crit, " in text
+    assert as_data(CANARY)["certification"] == {
+        "outcome": "uncertified",
+        "rejected": True,
+        "why": "the certify command ended with 3",
+    }
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ({"outcome": "certified"}, "canary   certified"),
+        (
+            {"outcome": "unavailable", "allowed": True, "why": HOSTILE},
+            "canary   unavailable, and that was allowed: ",
+        ),
+        ({"outcome": "not-requested"}, None),
+        ({"outcome": "splendid"}, None),
+        ("certified", None),
+        (None, None),
+    ],
+    ids=["certified", "allowed", "not-requested", "unknown-word", "no-object", "none"],
+)
+def test_certification_of_a_record_is_told_only_where_it_is_understood(told: Any, line: str | None) -> None:
+    """Hostile text in it is escaped; a word that nobody knows is no certification."""
+    past = deploy(outcome="deployed", code=0, endedAt=at("02:55:00"), certification=told)
+    found = [one for one in as_story(past, SOURCE) if one.startswith("canary")]
+    assert [one.startswith(line or "") for one in found] == ([True] if line else [])
+    assert all(is_visible(one) for one in as_story(past, SOURCE))

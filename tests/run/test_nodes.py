@@ -2,7 +2,7 @@
 Rolling nodes on both clusters: each phase at its time, the node command, Ready, and what stays afterwards.
 
 Aspects: claim · phases · prior state · the command's environment, failure and time · Ready, a silent kubelet, never
-Ready · a node that goes or comes anew · marks of others · interrupts · the lease · several at once.
+Ready · certified or not · a node that goes or comes anew · marks of others · interrupts · the lease · several at once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from fencectl.core.certification import Certification, Outcome
+from fencectl.core.deploy import CertifyPlan
 from fencectl.core.errors import ExitCode
 from fencectl.core.journal import Phase
 from fencectl.core.profiles import HOLDER as HOLDER_MARK
@@ -21,6 +23,7 @@ from fencectl.core.releases import Lifted, lift_cordon
 from fencectl.run.fencing import NotFencedError
 from fencectl.run.keeper import LeaseLostError
 from fencectl.run.nodes import NodeError, RollStoppedError
+from fencectl.run.nodes_certify import NodeCertifier
 from fencectl.run.payload import GRACE_S
 from tests.support.clusters import Cluster
 from tests.support.objects import HOLDER, OTHER, journal, mark
@@ -361,6 +364,74 @@ def test_failure_of_one_lets_the_command_of_another_end_and_begins_no_third(
     assert stage.phase(first) is Phase.MUTATING
     assert (stage.mark(second), stage.is_cordoned(second)) == (None, False)
     assert stage.texts(third) == []
+
+
+def test_first_node_goes_alone_until_it_is_certified(stage: Rolling, tmp_path: Path) -> None:
+    """Then so many at once as were asked for; each is certified once it is Ready, with its name, before its release."""
+    nodes = [stage.ref(stage.kubelet.join()) for _ in range(3)]
+    seen = tmp_path / "seen"
+    script = "import os, sys; open(sys.argv[1], 'a').write(os.environ['FENCECTL_NODE'] + '\\n')"
+    noted: list[Certification] = []
+    certifier = NodeCertifier(CertifyPlan((sys.executable, "-c", script, str(seen))), noted.append)
+    at_once: list[tuple[bool, int]] = []
+    stage.each_s.append(
+        lambda: at_once.append((certifier.vouched, sum(stage.is_cordoned(node) for node in nodes)))
+    )
+    stage.roller(*TRUE, certifier=certifier).roll_all(nodes, max_unavailable=2)
+    assert max(number for vouched, number in at_once if not vouched) == 1
+    assert max(number for _, number in at_once) == 2
+    assert sorted(seen.read_text().split()) == sorted(node.name for node in nodes)
+    told = {(one.word, one.why) for one in noted}
+    assert told == {("certified", f"{node.display}: the certify command ended with 0") for node in nodes}
+    said = stage.texts(nodes[0])
+    assert said.index("its certify command runs") > said.index("its node command runs")
+    assert said[-2:] == ["certified", "released (schedulable)"]
+
+
+@pytest.mark.parametrize(
+    ("command", "timeout_s", "wanted"),
+    [
+        (fails(3), 300, ("was rejected", "the certify command ended with 3", 3)),
+        (None, 20, ("was not certified", "the certify command was ended after 20s", None)),
+    ],
+    ids=["rejected", "too-long"],
+)
+def test_node_that_is_not_certified_stays_mutating_and_begins_no_other(
+    boxed: Rolling,
+    tmp_path: Path,
+    command: tuple[str, ...] | None,
+    timeout_s: float,
+    wanted: tuple[str, str, int | None],
+) -> None:
+    """Its own command went well, and still only a person can say that it is good."""
+    first, second = (boxed.ref(boxed.kubelet.join()) for _ in range(2))
+    plan = CertifyPlan(command or waits_for(tmp_path / "never"), timeout_s=timeout_s)
+    noted: list[Certification] = []
+    with pytest.raises(NodeError) as raised:
+        boxed.roller(*TRUE, certifier=NodeCertifier(plan, noted.append)).roll_all(
+            [first, second], max_unavailable=2
+        )
+    error = raised.value
+    assert (error.sentence, error.reason, error.command_code) == (f"{first.display} {wanted[0]}", *wanted[1:])
+    assert (error.exit_code, error.phase) == (ExitCode.STILL_FENCED, Phase.MUTATING)
+    assert f"recover --node-verified {first.name}" in (error.hint or "")
+    assert boxed.phase(first) is Phase.MUTATING
+    assert boxed.texts(second) == []
+    assert [one.outcome is Outcome.CERTIFIED for one in noted] == [False]
+
+
+def test_interrupt_while_a_node_is_certified_leaves_it_mutating(boxed: Rolling, tmp_path: Path) -> None:
+    """The certify command is ended with its group; nobody has vouched for the node."""
+    node = boxed.ref(boxed.kubelet.join())
+    plan = CertifyPlan(waits_for(tmp_path / "never"))
+    boxed.when(
+        lambda: "its certify command runs" in boxed.texts(node), lambda: setattr(boxed, "stop", "interrupted")
+    )
+    noted: list[Certification] = []
+    with pytest.raises(RollStoppedError) as raised:
+        boxed.roller(*TRUE, certifier=NodeCertifier(plan, noted.append)).roll(node)
+    assert raised.value.mutating == (node,)
+    assert (boxed.phase(node), noted) == (Phase.MUTATING, [])
 
 
 @pytest.mark.parametrize("subject", ["claim", "mutating", "verified", "release"])
