@@ -62,7 +62,8 @@ class Seen(msgspec.Struct, frozen=True):
 def dig(obj: Any, *keys: str) -> Any:
     """Walk down mappings; None as soon as a step is missing or is not a mapping."""
     for key in keys:
-        if not isinstance(obj, Mapping):
+        # NB: nearly all are dicts, of which the type alone says it ten times faster.
+        if type(obj) is not dict and not isinstance(obj, Mapping):
             return None
         obj = obj.get(key)
     return obj

@@ -18,6 +18,7 @@ class SandboxClock:
     def __init__(self, *, start_at: datetime | None = None) -> None:
         """Make a real clock, or with `start_at` a manual one that begins there."""
         self._changed = threading.Condition()
+        self._waiting = 0
         self._manual_at = start_at
 
     @property
@@ -25,12 +26,11 @@ class SandboxClock:
         return self._manual_at is not None
 
     def now(self) -> datetime:
-        with self._changed:
-            return self._manual_at or datetime.now(UTC)
+        return self._manual_at or datetime.now(UTC)
 
     def monotonic_s(self) -> float:
-        with self._changed:
-            return self._manual_at.timestamp() if self._manual_at else time.monotonic()
+        at = self._manual_at
+        return at.timestamp() if at else time.monotonic()
 
     def freeze(self, at: datetime | None = None) -> None:
         """Make the clock manual, standing at `at` or at the present moment."""
@@ -44,7 +44,8 @@ class SandboxClock:
             if self._manual_at is None:
                 raise RuntimeError("only a manual clock can be advanced: call freeze() first")
             self._manual_at += timedelta(seconds=seconds)
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
             return self._manual_at
 
     def wait_until(self, moment_s: float, *, stop: threading.Event) -> bool:
@@ -55,7 +56,9 @@ class SandboxClock:
                 return True
             with self._changed:
                 # NB: `stop` has no way to notify this condition, so it is looked at now and then.
+                self._waiting += 1
                 self._changed.wait(0.05 if self._manual_at else min(left_s, 0.05))
+                self._waiting -= 1
         return False
 
 

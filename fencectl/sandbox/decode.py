@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from fencectl.sandbox.gojson import Obj, kind_of, plain, quote
@@ -93,8 +94,23 @@ def prune(shape: Type, value: Any, *, path: str, unknown: list[str]) -> Any:
     return value
 
 
+@lru_cache(maxsize=1024)
+def _has_defaults(shape: Type) -> bool:
+    below, known = [shape], {shape}
+    while below:
+        one = below.pop()
+        if any(field.default is not None for field in one.fields.values()):
+            return True
+        inner = {field.type for field in one.fields.values()} | ({one.item} if one.item else set())
+        below += inner - known
+        known |= inner
+    return False
+
+
 def fill_defaults(shape: Type, value: Any) -> Any:
     """Put in the defaults of a schema, below what is there."""
+    if not _has_defaults(shape):
+        return value
     if shape.kind == "struct" and isinstance(value, dict):
         out = dict(value)
         for name, known in shape.fields.items():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from fencectl.sandbox.gojson import Obj, encode
@@ -23,6 +24,9 @@ NEVER_OWNED: Paths = frozenset(
     [("f:apiVersion",), ("f:kind",), ("f:metadata",)]
     + [("f:metadata", f"f:{name}") for name in (*_META, "managedFields", "resourceVersion")]
 )
+
+
+_MISSING = object()
 
 
 def _is_leaf(shape: Type, value: Any) -> bool:
@@ -46,6 +50,14 @@ def item_key(shape: Type, item: Any) -> str:
         if value is not None:
             key[name] = value
     return "k:" + json.dumps(key, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _below(shape: Type, key: str) -> Type:
+    """Return the type of one member of a struct or a map."""
+    if shape.kind == "struct":
+        known = shape.fields.get(key)
+        return known.type if known else ANY
+    return shape.below if shape.kind == "map" else ANY
 
 
 def children(shape: Type, value: Any) -> Iterator[tuple[str, Type, Any, bool]]:
@@ -112,6 +124,22 @@ def compare(shape: Type, old: Any, new: Any) -> Comparison:
             for element, below, item, _ in children(shape, value):
                 everything(below, item, (*path, element), into)
 
+    def members(shape: Type, old: Obj, new: Obj, path: Path) -> None:
+        for key, item in new.items():
+            before = old.get(key, _MISSING)
+            # NB: most texts stay, and one that does is no difference, whatever its type is called.
+            if item is before or (type(item) is str is type(before) and item == before):
+                continue
+            inner = (*path, f"f:{key}")
+            below = _below(shape, key)
+            if before is _MISSING:
+                everything(below, item, inner, found.added)
+            else:
+                walk(below, before, item, inner)
+        for key, item in old.items():
+            if key not in new:
+                everything(_below(shape, key), item, (*path, f"f:{key}"), found.removed)
+
     def walk(shape: Type, old: Any, new: Any, path: Path) -> None:
         # NB: a null is an empty list or map here: only what is in it counts.
         if old is None and isinstance(new, dict | list) and not _is_leaf(shape, new):
@@ -124,6 +152,9 @@ def compare(shape: Type, old: Any, new: Any) -> Comparison:
                 found.modified.add(path)
             return
         if old is new:
+            return
+        if isinstance(new, dict):
+            members(shape, old, new, path)
             return
         before = {element: item for element, _, item, _ in children(shape, old)}
         seen = set()
@@ -142,9 +173,9 @@ def compare(shape: Type, old: Any, new: Any) -> Comparison:
     return found
 
 
-def to_fields_v1(paths: Iterable[Path]) -> Obj:
-    """Spell a set of paths as `fieldsV1`."""
-    members = set(paths)
+@lru_cache(maxsize=2048)
+def to_fields_v1(members: Paths) -> Obj:
+    """Spell a set of paths as `fieldsV1`. The same set is the same object: it must not be changed."""
     tree: Obj = {}
     for path in sorted(members):
         node = tree
@@ -165,6 +196,13 @@ def _ordered(tree: Obj) -> Obj:
 
 def from_fields_v1(tree: Any) -> Paths:
     """Read `fieldsV1`."""
+    # NB: objects keep their owners through most writes, and the text is made faster than the set.
+    return _read_fields(json.dumps(tree))
+
+
+@lru_cache(maxsize=2048)
+def _read_fields(text: str) -> Paths:
+    tree = json.loads(text)
     found: set[Path] = set()
 
     def walk(node: Any, path: Path) -> None:

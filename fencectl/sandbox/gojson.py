@@ -36,21 +36,30 @@ def encode_bytes(value: Any) -> bytes:
     return (encode(value) + "\n").encode("utf-8", "replace")
 
 
+# NB: most of an object are these; what is asked of each saves a call for each.
+_ATOMS = frozenset((str, int, bool, type(None)))
+_COPIED = _ATOMS | {float}
+
+
 def clone(value: Any) -> Any:
     """Copy a JSON value; several times faster than a deep copy that knows of cycles."""
     if isinstance(value, dict):
-        return {key: clone(item) for key, item in value.items()}
+        # NB: a set of owned fields is a tree of empty objects.
+        return {
+            key: item if type(item) in _COPIED else clone(item) if item else type(item)()
+            for key, item in value.items()
+        }
     if isinstance(value, list):
-        return [clone(item) for item in value]
+        return [item if type(item) in _COPIED else clone(item) for item in value]
     return value
 
 
 def plain(value: Any) -> Any:
     """Return `value` with whole floats as integers: a number without a type is written without `.0`."""
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: item if type(item) in _ATOMS else plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [item if type(item) in _ATOMS else plain(item) for item in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return int(value)
     return value

@@ -59,7 +59,7 @@ def _parse(text: str) -> Any:
                 return out
             if token["mark"] == ",":
                 continue
-            key = decode(token["string"])
+            key = _scalar(token["string"])
             next(tokens)
             out[key] = value(next(tokens))
         return out
@@ -79,12 +79,20 @@ def _parse(text: str) -> Any:
 def resolve(value: Any) -> Any:
     """Replace raw scalars by their values."""
     if isinstance(value, Raw):
-        return decode(value.text)
+        return _scalar(value.text)
     if isinstance(value, dict):
-        return {key: resolve(item) for key, item in value.items()}
+        return {key: item if type(item) is str else resolve(item) for key, item in value.items()}
     if isinstance(value, list):
         return [resolve(item) for item in value]
     return value
+
+
+def _scalar(text: str) -> Any:
+    """Read one scalar of a text that is known to be JSON."""
+    # NB: most are plain texts, which are what stands between the quotes.
+    if text[0] == '"' and "\\" not in text and text.isascii():
+        return text[1:-1]
+    return decode(text)
 
 
 def read_patch(body: str) -> list[dict[str, Any]]:
@@ -139,7 +147,7 @@ def _text(operation: dict[str, Any], name: str) -> str:
     given = operation.get(name)
     if given is None:
         raise PatchFailedError
-    return str(decode(given.text))
+    return str(_scalar(given.text))
 
 
 def _apply(document: Any, operation: dict[str, Any]) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fencectl.sandbox import status
 from fencectl.sandbox.resources import Resource
@@ -17,7 +19,8 @@ class Form:
     target: str = ""
 
 
-def clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
+@lru_cache(maxsize=256)
+def clauses(accept: str) -> Sequence[tuple[str, Mapping[str, str]]]:
     """Split an Accept header into media types with their parameters, by preference."""
     out = []
     for position, clause in enumerate(accept.split(",")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -109,14 +110,19 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 def read_action(request: Request) -> Action:
     """Take a path apart as the real server does."""
-    parts = [unquote(part) for part in request.path.strip("/").split("/") if part]
-    verb = _VERBS.get(request.method, "get")
+    return _action(request.method, request.path, request.query.get("watch") in ("true", "1"))
+
+
+@lru_cache(maxsize=1024)
+def _action(method: str, path: str, watching: bool) -> Action:
+    parts = [unquote(part) for part in path.strip("/").split("/") if part]
+    verb = _VERBS.get(method, "get")
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        return Action(request.method.lower())
+        return Action(method.lower())
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 2 and not group:
         namespace = rest[1]
@@ -127,7 +133,7 @@ def read_action(request: Request) -> Action:
     name = rest[1] if len(rest) > 1 else ""
     subresource = "/".join(rest[2:]) if len(rest) > 2 else ""
     if verb == "get" and not name:
-        verb = "watch" if request.query.get("watch") in ("true", "1") else "list"
+        verb = "watch" if watching else "list"
     elif verb == "delete" and not name:
         verb = "deletecollection"
     if rest[0] == "namespaces" and not group:

@@ -259,6 +259,8 @@ class ResourceTable:
     """The resources that are served now. Kinds come and go while the server runs."""
 
     _by_key: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
+    # What a name was found to mean; forgotten whenever a kind comes or goes.
+    _by_name: dict[str, Resource] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, resources: Iterable[Resource]) -> None:
@@ -266,12 +268,13 @@ class ResourceTable:
             changed = dict(self._by_key)
             for resource in resources:
                 changed[resource.group, resource.version, resource.plural] = resource
-            self._by_key = changed
+            self._by_key, self._by_name = changed, {}
 
     def remove(self, resources: Iterable[Resource]) -> None:
         with self._lock:
             gone = {(resource.group, resource.version, resource.plural) for resource in resources}
             self._by_key = {key: value for key, value in self._by_key.items() if key not in gone}
+            self._by_name = {}
 
     def all(self) -> list[Resource]:
         return list(self._by_key.values())
@@ -281,12 +284,16 @@ class ResourceTable:
 
     def of(self, name: str) -> Resource:
         """Find a resource as a person names it: plural, singular, kind, short name, `plural.group`."""
+        by_name = self._by_name
+        if found := by_name.get(name):
+            return found
         wanted, _, group = name.lower().partition(".")
         for resource in self._by_key.values():
             names = (resource.plural, resource.singular_name, resource.kind.lower(), *resource.short_names)
             if wanted in names and (
                 not group or group in (resource.group, f"{resource.version}.{resource.group}")
             ):
+                by_name[name] = resource
                 return resource
         raise KeyError(name)
 

@@ -70,6 +70,6 @@ def review(kind: str, *, body: Obj, user: User, created_at: str, manager: str) -
         "apiVersion": "authorization.k8s.io/v1",
         "time": created_at,
         "fieldsType": "FieldsV1",
-        "fieldsV1": to_fields_v1(compare(ANY, {"spec": {}}, {"spec": spec}).added),
+        "fieldsV1": to_fields_v1(frozenset(compare(ANY, {"spec": {}}, {"spec": spec}).added)),
     }
     return {**base, "metadata": {"managedFields": [owner]}, "spec": spec, "status": {"allowed": allowed}}

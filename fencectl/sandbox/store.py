@@ -63,18 +63,20 @@ class Store:
             raise self._target(resource, name, namespace).not_found()
         return found
 
-    def find(self, resource: str, name: str, *, namespace: str = "") -> Obj | None:
-        """Return an object, or None."""
+    def find(self, resource: str, name: str, *, namespace: str = "", shared: bool = False) -> Obj | None:
+        """Return an object, or None. `shared`: the one that is stored itself, for who only looks at it."""
         target = self._target(resource, name, namespace)
         obj = self._api.storage.get(target.resource.key, name=target.key)
-        return None if obj is None else copied(obj)
+        return obj if obj is None or shared else copied(obj)
 
-    def list(self, resource: str, *, namespace: str = "", labels: str = "", fields: str = "") -> list[Obj]:
-        """Return all objects of a resource that match."""
+    def list(
+        self, resource: str, *, namespace: str = "", labels: str = "", fields: str = "", shared: bool = False
+    ) -> list[Obj]:
+        """Return all objects of a resource that match. `shared`: as with `find`."""
         found = self._api.resources.of(resource)
         options = ListOptions(label_selector=labels, field_selector=fields)
         page = list_objects(self._api.storage, found, namespace=namespace, options=options)
-        return [copied(obj) for obj in page.items]
+        return page.items if shared else [copied(obj) for obj in page.items]
 
     def update(self, obj: Obj, *, manager: str = "sandbox", subresource: str = "") -> Obj:
         """PUT an object."""

@@ -48,7 +48,7 @@ class DeployMonitor:
     def records(self) -> list[dict[str, Any]]:
         """All records beside the lease."""
         namespace, name = record_of(self.all.lease)
-        return _records(self.all.net.sandbox.store.find("configmaps", name, namespace=namespace))
+        return _records(self.all.net.sandbox.store.find("configmaps", name, namespace=namespace, shared=True))
 
     def recorded(self, change: Change, agent: Agent) -> None:
         """A record was written."""
@@ -126,7 +126,7 @@ class DeployMonitor:
         if (kind, name) in self.gone:
             return None
         namespace = FLUX if kind == "Kustomization" else ""
-        return self.all.net.sandbox.store.find(plural, name, namespace=namespace)
+        return self.all.net.sandbox.store.find(plural, name, namespace=namespace, shared=True)
 
     @staticmethod
     def _just_resumed(command: SimProcess, at_s: float) -> bool:

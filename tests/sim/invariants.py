@@ -147,7 +147,7 @@ class Monitor:
         held = agent.held
         if held is None or held.declared or not agent.owned_after_loss:
             target = write.path.rpartition("/")[2]
-            found = self.net.sandbox.store.find("kustomizations", target, namespace=FLUX)
+            found = self.net.sandbox.store.find("kustomizations", target, namespace=FLUX, shared=True)
             if found is not None and found["metadata"]["uid"] != last[0]:
                 self.fail("I2", f"{agent.process.name} resumes {target} although its lease is lost")
 
@@ -402,7 +402,7 @@ class Monitor:
 
     def _lease(self) -> dict[str, Any] | None:
         namespace, name = self.lease
-        return self.net.sandbox.store.find("leases", name, namespace=namespace)
+        return self.net.sandbox.store.find("leases", name, namespace=namespace, shared=True)
 
     @property
     def holder(self) -> object:
@@ -413,7 +413,8 @@ class Monitor:
         """Every marked object."""
         store = self.net.sandbox.store
         found = []
-        for obj in (*store.list("nodes"), *store.list("kustomizations", namespace=FLUX)):
+        nodes, flux = store.list("nodes", shared=True), store.list("kustomizations", namespace=FLUX, shared=True)
+        for obj in (*nodes, *flux):
             seen = seen_of(obj)
             mark = read_mark(seen)
             if mark is not None:

@@ -277,9 +277,15 @@ class Kernel:
             if self.steps > MAX_STEPS:
                 self.fail(f"the story has no end: more than {MAX_STEPS} steps")
                 return None
-            now_s = self.now_s
-            alive = [task for task in self._tasks if not (task.process.dead or task.process.paused)]
-            ready = [task for task in alive if task.is_ready(now_s)]
+            now_s, next_s = self.now_s, FOREVER
+            ready = []
+            for task in self._tasks:
+                if task.process.dead or task.process.paused:
+                    continue
+                if task.is_ready(now_s):
+                    ready.append(task)
+                elif task.due_s < next_s:
+                    next_s = task.due_s
             timer_due = bool(self._timers) and self._timers[0][0] <= now_s
             choices = len(ready) + timer_due
             if choices:
@@ -288,7 +294,6 @@ class Kernel:
                     return ready[chosen]
                 self._run_timer()
                 continue
-            next_s = min((task.due_s for task in alive), default=FOREVER)
             if self._timers:
                 next_s = min(next_s, self._timers[0][0])
             if next_s == FOREVER:
