@@ -18,8 +18,10 @@ from fencectl.core.certification import Certification, read_certification
 from fencectl.core.identity import Holder, parse_holder
 from fencectl.core.records import decode_entry
 from fencectl.core.refs import text_or_none
+from fencectl.core.restored import RestoreVerdict
 from fencectl.core.times import parse_time
 
+_OUTCOMES = {"rolled-back": "rolled back"}
 _KEY = re.compile(r"record-([0-9]{1,18})", re.ASCII)
 
 
@@ -38,12 +40,41 @@ class Span(msgspec.Struct, frozen=True):
     how: str | None = None
 
 
+class Rollback(msgspec.Struct, frozen=True):
+    """
+    What a deploy's record tells of a rollback: of its own failure, or as what it was for; texts are foreign.
+
+    `verdict`: `back`, `partial`, …, `owed`; `undoes` and `back`: generations, None where none is told; `changed`
+    and `left`: how many objects were put back, and were not.
+    """
+
+    verdict: str
+    undoes: int | None = None
+    back: int | None = None
+    changed: int | None = None
+    left: int | None = None
+    why: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What came of it, as a clause."""
+        if self.verdict == RestoreVerdict.OWED:
+            return "owed: it was asked for, and was not done"
+        what = "what ran before" if self.undoes is None else f"the state before generation {self.undoes}"
+        what = what if self.back is None else f"generation {self.back}"
+        numbers = [(self.changed, "put back"), (self.left, "left as they were")]
+        told = ", ".join(f"{number} {word}" for number, word in numbers if number)
+        is_back = "is back" if self.verdict == RestoreVerdict.BACK else f"is not back ({self.verdict})"
+        return ": ".join(part for part in (f"{what} {is_back}", told, self.why) if part)
+
+
 class Past(msgspec.Struct, frozen=True):
     """
     One deploy, as its record tells it; every text is hostile until escaped.
 
     `outcome` None: none was written. `held`: the lease is still its own, so it may be running. `code`: its exit
     code. `certification`: None where the record tells none. `failed_at` and `failure`: what failed first.
+    `rollback`: None where there was none.
     `more`: so many spans found no room in the record.
     `problem`: why the entry cannot be read, else None; then nothing else is known.
     """
@@ -57,6 +88,7 @@ class Past(msgspec.Struct, frozen=True):
     step: int | None = None
     code: int | None = None
     certification: Certification | None = None
+    rollback: Rollback | None = None
     began_at: datetime | None = None
     ended_at: datetime | None = None
     spans: tuple[Span, ...] = ()
@@ -73,7 +105,8 @@ class Past(msgspec.Struct, frozen=True):
             return "unreadable"
         if self.outcome is not None:
             kept = sum(span.how == "kept" for span in self.spans)
-            return f"{self.outcome}, {kept} kept" if kept else self.outcome
+            outcome = _OUTCOMES.get(self.outcome, self.outcome)
+            return f"{outcome}, {kept} kept" if kept else outcome
         return f"{self.phase or 'running'}" if self.held else "no outcome"
 
     @property
@@ -119,6 +152,7 @@ def _read(generation: int, text: Any, lease_holder: str | None) -> Past:
         step=_number(value.get("step")),
         code=_number(value.get("code")),
         certification=read_certification(value.get("certification")),
+        rollback=_rollback(value.get("rollback")),
         began_at=parse_time(value.get("startedAt")),
         ended_at=parse_time(value.get("endedAt")),
         spans=spans,
@@ -127,6 +161,15 @@ def _read(generation: int, text: Any, lease_holder: str | None) -> Past:
         failure=text_or_none(failure.get("what")),
         held=outcome is None and bool(identity) and identity == lease_holder,
     )
+
+
+def _rollback(value: Any) -> Rollback | None:
+    data = {"verdict": value} if isinstance(value, str) else value if isinstance(value, dict) else {}
+    verdict = text_or_none(data.get("verdict"))
+    if verdict is None:
+        return None
+    numbers = {key: _number(data.get(key)) for key in ("undoes", "back", "changed", "left")}
+    return Rollback(verdict, **numbers, why=text_or_none(data.get("why")))
 
 
 def _spans(value: Any) -> tuple[tuple[Span, ...], int]:

@@ -64,7 +64,8 @@ def as_table(deploys: Sequence[Past], source: Source, *, style: Style = PLAIN, l
 def as_story(past: Past, source: Source, *, style: Style = PLAIN) -> list[str]:
     """One deploy: what came of it, who it was, its timeline, and what failed first."""
     title = f"generation {past.generation} on {visible(source.label)}: {visible(cut(past.result))}"
-    lines = wrap(style.bold(title) + (f" (exit {past.code})" if past.code is not None else ""))
+    code = f" (exit {past.code})" if past.code is not None else ""
+    lines = wrap(style.bold(title) + code + (f" · {past.revision}" if past.revision else ""))
     if past.problem is not None:
         return lines + wrap(visible(past.problem), first=f"{style.look} ", rest="  ")
     lines += wrap(_who(past, source))
@@ -72,6 +73,8 @@ def as_story(past: Past, source: Source, *, style: Style = PLAIN) -> list[str]:
         lines += wrap(visible(past.command), first="command  ", rest=" " * 9)
     if (said := _certified(past)) is not None:
         lines += wrap(visible(cut(said, 300)), first="canary   ", rest=" " * 9)
+    if past.rollback is not None:
+        lines += wrap(visible(cut(past.rollback.words, 300)), first="rollback ", rest=" " * 9)
     lines += _bars(past, source, style)
     if past.more:
         lines += wrap(f"{past.more} more found no room in the record", first=f"{style.look} ", rest="  ")
@@ -205,6 +208,8 @@ def as_markdown_story(past: Past, source: Source) -> str:
         lines += [fence_for(block), block, fence_for(block), ""]
     if (said := _certified(past)) is not None:
         lines += [f"Canary: {inline(said)}", ""]
+    if past.rollback is not None:
+        lines += [f"Rollback: {inline(past.rollback.words)}", ""]
     if past.spans:
         lines += ["```mermaid", *_gantt(past, source), "```", ""]
     if past.failure:
@@ -247,6 +252,7 @@ def as_data(past: Past) -> dict[str, Any]:
         "exitCode": past.code,
         "step": past.step,
         "token": past.token,
+        "rollback": None if past.rollback is None else msgspec.to_builtins(past.rollback),
         "certification": None if past.certification is None else past.certification.as_data(),
         "holder": None
         if holder is None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fencectl.core.apply_plan import ApplyPlan
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.refs import dig
-from fencectl.core.rollout import Followed, Follows, RolloutVerdict, Target
+from fencectl.core.rollout import Followed, Follows, Result as FollowResult, RolloutVerdict, Target
 from fencectl.run.applying import Applier, Hands, Made, Tally
 from fencectl.run.keeper import Keeper
 from fencectl.run.pruning import WITHHELD_HINT, Pruned, Pruner, key_of
@@ -59,7 +59,7 @@ class Handed:
             RolloutVerdict.UNKNOWN: ExitCode.OUTCOME_UNKNOWN,
             RolloutVerdict.SUCCEEDED: ExitCode.OUTCOME_UNKNOWN,
         }.get(followed.outcome, ExitCode.FAILED_NEW_STATE_LIVE)
-        first = f"{bad[0].target.ref.display} {bad[0].verdict.value}: {bad[0].reason}" if bad else None
+        first = _first(bad[0]) if bad else None
         self.note(code, _sum(followed), reason=first or followed.stopped)
 
     @property
@@ -162,6 +162,13 @@ def _target(made: Made) -> Target:
     return Target(
         made.ref, generation if isinstance(generation, int) else None, made=made.raw, has_status=made.has_status
     )
+
+
+def _first(bad: FollowResult) -> str:
+    """What went wrong with one object, with the container and its exit code where one is to blame."""
+    ended = next((pod.trouble for pod in bad.pods if pod.trouble.exit_code is not None), None)
+    where = "" if ended is None else f", container `{ended.container or '?'}`, exit {ended.exit_code}"
+    return f"{bad.target.ref.display} {bad.verdict.value}: {bad.reason}{where}"
 
 
 def _sum(followed: Followed) -> str:

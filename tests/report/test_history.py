@@ -65,7 +65,7 @@ LONG = f"kustomization/{'n' * 60}/{'m' * 70}"
 def test_story_draws_each_span_where_it_was() -> None:
     """What goes on after the deploy has an arrow and its reason; the lease ends with the deploy."""
     assert as_story(FAILED, SOURCE) == [
-        "generation 43 on prod: failed, 1 kept (exit 11)",
+        "generation 43 on prod: failed, 1 kept (exit 11) · 9be1c044",
         "run 18093399201 attempt 1 job 51234890117, 02:50:05Z to 03:01:29Z (11m24s)",
         "command  make up",
         "                  02:50        02:52        02:55       02:58    03:01 UTC",
@@ -82,7 +82,7 @@ def test_story_draws_each_span_where_it_was() -> None:
 def test_deploy_that_holds_its_lease_goes_on() -> None:
     """The record alone cannot tell a running deploy from a killed one, and names who can."""
     lines = as_story(deploy(phase="deploying", timeline=[span(2, "lease", "02:50:05")]), SOURCE)
-    assert lines[0] == "generation 43 on prod: deploying"
+    assert lines[0] == "generation 43 on prod: deploying · 9be1c044"
     assert "▶" in lines[4]
     assert "`fencectl fences` says which" in " ".join(lines[-2:])
 
@@ -214,3 +214,62 @@ def test_certification_of_a_record_is_told_only_where_it_is_understood(told: Any
     found = [one for one in as_story(past, SOURCE) if one.startswith("canary")]
     assert [one.startswith(line or "") for one in found] == ([True] if line else [])
     assert all(is_visible(one) for one in as_story(past, SOURCE))
+
+
+ROLLED_BACK = deploy(
+    outcome="rolled-back",
+    code=11,
+    endedAt=at("03:01:29"),
+    rollback={"undoes": 43, "back": 41, "verdict": "back", "changed": 14, "left": 0},
+    timeline=[
+        span(2, "lease", "02:50:05"),
+        span(4, "kustomization/flux-system/flux-system", "02:50:07", how="kept"),
+        span(4, "kustomization/flux-system/apps", "02:50:08", how="kept"),
+        span(8, "apply", "02:53:42", "02:59:31", "failed"),
+        span(9, "rollback", "02:59:33", "03:00:45", "done"),
+        span(10, "release", "03:00:46", "03:01:28", "done"),
+    ],
+)
+
+
+def test_deploy_that_was_rolled_back_says_so_with_what_is_kept_and_what_is_back() -> None:
+    """In the table, on its own, in its timeline, in Markdown and as data."""
+    assert "  43  rolled back, 2 kept" in as_table([ROLLED_BACK], SOURCE)[1]
+    lines = as_story(ROLLED_BACK, SOURCE)
+    assert lines[0] == "generation 43 on prod: rolled back, 2 kept (exit 11) · 9be1c044"
+    assert "rollback generation 41 is back: 14 put back" in lines
+    rows = [line.split()[:2] for line in lines if line[:3].strip().isdigit()]
+    assert [row for row in rows if row[0] in ("4", "9")] == [
+        ["4", "flux-system"],
+        ["4", "apps"],
+        ["9", "rollback"],
+    ]
+    assert [line.endswith("▶ kept") for line in lines if line.startswith("  4 ")] == [True, True]
+    text = as_markdown_story(ROLLED_BACK, SOURCE)
+    assert "Rollback: generation 41 is back: 14 put back" in text
+    assert "  section 9" in text
+    assert as_data(ROLLED_BACK)["rollback"]["back"] == 41
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("owed", "owed: it was asked for, and was not done"),
+        ({"undoes": 43, "verdict": "owed"}, "owed: it was asked for, and was not done"),
+        (
+            {"undoes": 43, "verdict": "partial", "changed": 3, "left": 1, "why": "a field is immutable"},
+            "the state before generation 43 is not back (partial): 3 put back, 1 left as they were: a field is immutable",
+        ),
+        ({"undoes": "43", "verdict": "superseded", "back": True}, "what ran before is not back (superseded)"),
+        ({"verdict": "back"}, "what ran before is back"),
+        ({"undoes": 43}, None),
+        (7, None),
+    ],
+    ids=["owed", "owed-with-its-generation", "partial", "odd-numbers", "bare", "no-verdict", "no-object"],
+)
+def test_rollback_of_a_record_is_told_in_words(told: Any, words: str | None) -> None:
+    """Never more than the record says: without `back` it is not back."""
+    past = deploy(outcome="failed", code=18, endedAt=at("02:55:00"), rollback=told)
+    assert (past.rollback.words if past.rollback else None) == words
+    lines = "\n".join(as_story(past, SOURCE))
+    assert ("\nrollback " in lines) == (words is not None)

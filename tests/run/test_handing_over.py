@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,15 @@ from fencectl.core.apply_plan import What
 from fencectl.core.errors import ExitCode, NotReadableError, UsageError
 from fencectl.core.profiles import HOLDER
 from fencectl.core.refs import ObjectRef
-from fencectl.core.rollout import RolloutVerdict
+from fencectl.core.rollout import (
+    Cause,
+    Followed,
+    PodEvidence,
+    PodTrouble,
+    Result as FollowResult,
+    RolloutVerdict,
+    Target,
+)
 from tests.support.applying import CM, Applying, config_map
 from tests.support.deploying import KS
 
@@ -313,6 +322,23 @@ def test_what_was_not_followed_to_success_is_no_success(verdict: RolloutVerdict,
     assert result.cause == f"of 1 objects 1 {verdict.value}"
     assert result.reason == f"configmap/shop/a {verdict.value}: as told"
     assert record(applying)["outcome"] != "deployed"
+
+
+def test_first_failure_names_the_container_and_its_exit_code() -> None:
+    """In the record too: who looks at the history months later finds no pod any more."""
+    applying = Applying()
+    trouble = PodTrouble("shop", "web-1", "u", "worker-3", Cause.CRASH, "x", container="app", exit_code=137)
+
+    def follow(targets: Sequence[Target], timeout_s: float) -> Followed:
+        bad = FollowResult(
+            targets[0], RolloutVerdict.FAILED, Cause.CRASH, "crash loop", 1.0, pods=(PodEvidence(trouble),)
+        )
+        return Followed((bad,), RolloutVerdict.FAILED)
+
+    applying.follower.follow = follow  # type: ignore[method-assign]
+    result = applying.deploy(config_map("a"))
+    assert result.reason == "configmap/shop/a failed: crash loop, container `app`, exit 137"
+    assert record(applying)["failure"]["what"] == f"apply: {result.reason}"
 
 
 def test_object_that_may_not_be_read_ends_the_preview() -> None:
