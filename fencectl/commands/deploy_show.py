@@ -285,7 +285,8 @@ class Show:
         resuming = kept_commands(result.kept, where, now=self._clock.wall())
         left = left_lines(result, lease, self._label, self._err)
         if self._json:
-            self._event(self._as_data(plan, result) | {"commands": commands, "keptCommands": resuming})
+            more = {"keptCommands": resuming} if resuming else {}
+            self._event(self._as_data(plan, result) | {"commands": commands} | more)
         else:
             self._say(*lines)
             # NB: past every shortening and spelling: a command runs as it stands, or not at all.

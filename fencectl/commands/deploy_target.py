@@ -35,6 +35,7 @@ from fencectl.run.nesting import believe
 from fencectl.run.payload import SystemProcesses
 from fencectl.run.ports import SystemThreads
 from fencectl.run.record import RecordBook
+from fencectl.run.reporting import Reporter
 from fencectl.run.story import WRITE_S, read
 from fencectl.run.transaction import Deploy, Stage
 
@@ -154,7 +155,8 @@ class DeployOnTarget:
             path = path or after.enter_context(written(kubeconfig_of(self._subject.connection)))
             begun_at, self.begun = self._clock.wall(), True
             try:
-                result = Deploy(self._stage(ready.plan, path), ready.plan, ready.own, self._around).run()
+                stage = self._stage(ready, path, after)
+                result = Deploy(stage, ready.plan, ready.own, self._around).run()
             except LeaseBusyError as busy:
                 self.begun = False
                 if not self._may_wait():
@@ -220,14 +222,16 @@ class DeployOnTarget:
         believe(self._door, self._clock, told)
         return told
 
-    def _stage(self, plan: DeployPlan, path: Path) -> Stage:
+    def _stage(self, ready: Ready, path: Path, after: ExitStack) -> Stage:
+        reporter = Reporter.of(ready.own, self._door, self._clock, SystemThreads())
+        after.callback(reporter.end)
         environ = dict(os.environ) | {"KUBECONFIG": str(path), SERVER_VARIABLE: self._subject.connection.server}
         return Stage(
             door=self._door,
             keeper_door=self._keeper_door,
             clock=self._clock,
             threads=SystemThreads(),
-            book=self._book(plan.lease),
+            book=self._book(ready.plan.lease),
             environ=environ,
             interrupted=self._signals.stop,
             interrupt_code=lambda: self._signals.code,
@@ -236,6 +240,7 @@ class DeployOnTarget:
             handed_over=self._show.handed_over,
             # NB: with JSON lines stdout is ours alone, or what the command prints would break them.
             processes=SystemProcesses(sys.stderr if self._options.output is Output.JSON else None),
+            events=reporter,
             follower=lambda must_stop, tell: Follower(self._door, self._clock, tell, must_stop),
         )
 

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from fencectl.cluster.clock import Clock, SystemClock
@@ -37,6 +38,7 @@ from fencectl.report.hints import vouch_hint
 from fencectl.run.foreign_recovery import ForeignRecovery
 from fencectl.run.ports import Door, SystemThreads, Threads
 from fencectl.run.recovery import Recovery, recovery_journal
+from fencectl.run.reporting import Reporter, Silent, Tells
 from fencectl.run.story import World
 from fencectl.run.window import Watched, moved_since, watch_leases
 
@@ -71,6 +73,7 @@ class Surroundings:
 
     `look`: look at everything and ask about the holders, given for how long leases were watched. `runs`: look at
     everything only. `own_journal`: who recovers, with everything that proves its end, should it die half-way.
+    `telling`: who tells Events as that one.
     """
 
     profile: Profile
@@ -83,6 +86,7 @@ class Surroundings:
     threads: Threads
     signals: OrderlySignals
     show: Show
+    telling: Callable[[Journal], Tells] = lambda _: Silent()
 
 
 def run(options: RecoverOptions) -> ExitCode:
@@ -101,7 +105,13 @@ def run(options: RecoverOptions) -> ExitCode:
     vouched = _vouched(options, target.profile.name)
     wanted = Wanted(options.holder, options.every, options.accept_presumed, attended)
     clock = SystemClock()
-    with subject.opened(clock) as door, subject.opened(clock) as keeper_door:
+    with subject.opened(clock) as door, subject.opened(clock) as keeper_door, ExitStack() as after:
+
+        def telling(own: Journal) -> Tells:
+            reporter = Reporter.of(own, door, clock, SystemThreads())
+            after.callback(reporter.end)
+            return reporter
+
         world = Surroundings(
             profile=target.profile,
             look=lambda unchanged_for_s: subject.look(
@@ -115,6 +125,7 @@ def run(options: RecoverOptions) -> ExitCode:
             threads=SystemThreads(),
             signals=OrderlySignals(threading.Event()),
             show=Show(options.output, options.common.color, attended=attended),
+            telling=telling,
         )
         return RecoverRun(options, wanted, vouched, world).run()
 
@@ -334,6 +345,7 @@ class RecoverRun:
             self._signals.stop,
             self._show.told,
             self._left_of,
+            around.telling(own),
         )
         if around.profile.name is not ProfileName.FENCECTL:
             return ForeignRecovery(world, plan)

@@ -156,3 +156,18 @@ def _fit(text: str, length: int) -> str:
 
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{safe[: length - 9].rstrip('-.')}-{digest}"
+
+
+# NB: compiled where they are first needed: most looks name no run.
+_REPOSITORY = r"(?a:[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+)"
+_SERVER = r"(?a:https?://[A-Za-z0-9.-]+(?::[0-9]+)?/?)"
+
+
+def run_link(holder: Holder, repository: str | None, server: str | None) -> str | None:
+    """The page of a run's attempt; None unless every part of it is known and is nothing but that."""
+    if holder.kind is not HolderKind.GITHUB or not re.fullmatch(_REPOSITORY, repository or ""):
+        return None
+    server = server or "https://github.com"
+    if not re.fullmatch(_SERVER, server):
+        return None
+    return f"{server.rstrip('/')}/{repository}/actions/runs/{holder.run}/attempts/{holder.attempt}"

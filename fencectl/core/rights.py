@@ -110,6 +110,7 @@ def rules_for(role: Role, profile: Profile) -> tuple[Rule, ...]:
         Rule(("",), ("nodes",), ("patch",), "release cordons"),
         Rule(("coordination.k8s.io",), ("leases",), ("patch",), "take the lease over, free it", namespace=beside),
         Rule(FLUX_GROUPS, ("*",), ("patch",), "resume"),
+        Rule(("events.k8s.io",), ("events",), ("create",), "tell on an object what happened to it", seldom=True),
         Rule(("",), ("configmaps",), ("create",), "the first hold or record", namespace=beside),
         Rule(("",), ("configmaps",), ("patch",), "holds and records", namespace=beside, names=(record,)),
     ]

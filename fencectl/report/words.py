@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 from fencectl.core.evidence import Verdict
-from fencectl.core.identity import HolderKind
+from fencectl.core.identity import HolderKind, run_link
 from fencectl.core.profiles import ProfileName
 from fencectl.core.report import FenceEntry, FenceKind, FenceReport, HolderBlock, NoRelease
 from fencectl.core.times import age_text, clock_text
 from fencectl.report.escape import cut, visible
 from fencectl.report.shell import NotPrintableError, quote
 
-_REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+", re.ASCII)
 _SERVER = re.compile(r"https?://([A-Za-z0-9.-]+)(?::[0-9]+)?/?", re.ASCII)
 _VERDICT_ORDER = ("dead (proven)", "dead (presumed)", "unknown", "live")
 _ENTRIES = frozenset({FenceKind.HOLD, FenceKind.RECORD})
@@ -84,13 +83,7 @@ def title_of(block: HolderBlock) -> str:
 
 def run_url(block: HolderBlock) -> str | None:
     """The page of the attempt; None unless every part of it is known and is nothing but that."""
-    holder = block.holder
-    if holder.kind is not HolderKind.GITHUB or not _REPOSITORY.fullmatch(block.repository or ""):
-        return None
-    server = block.server_url or "https://github.com"
-    if not _SERVER.fullmatch(server):
-        return None
-    return f"{server.rstrip('/')}/{block.repository}/actions/runs/{holder.run}/attempts/{holder.attempt}"
+    return run_link(block.holder, block.repository, block.server_url)
 
 
 def github_api_of(block: HolderBlock) -> str:

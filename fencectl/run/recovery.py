@@ -23,6 +23,7 @@ from fencectl.cluster.write import send
 from fencectl.core.answers import Answer, Applied, Refused, Unknown, Why
 from fencectl.core.errors import NotReadableError
 from fencectl.core.found import Found
+from fencectl.core.happening import Happening
 from fencectl.core.journal import MAX_LENGTH, Journal, Phase, parse_journal
 from fencectl.core.lease import LeaseTerms
 from fencectl.core.marks_reader import Vouched, read_object
@@ -31,7 +32,7 @@ from fencectl.core.patches import GuardedPatch
 from fencectl.core.plan import excluded_children, plan as plan_releases
 from fencectl.core.profiles import JOURNAL
 from fencectl.core.recovery import RecoveryPlan
-from fencectl.core.refs import Seen, annotations_of, dig
+from fencectl.core.refs import ObjectRef, Seen, annotations_of, dig
 from fencectl.core.report import FenceEntry, FenceKind
 from fencectl.run.keeper import LeaseLostError
 from fencectl.run.servertime import DatedDoor, ServerTime
@@ -179,18 +180,17 @@ class Recovery:
                 return
             sent = sent or isinstance(answer, Unknown)
             self._world.clock.wait(self._world.stop, PAUSE_S)
-        self._refuse(number, ref.display, "nobody can say whether it was released: the API server gives no answer")
+        self._refuse(number, ref, "nobody can say whether it was released: the API server gives no answer")
 
     def _patch_of(self, found: Found, planned: FenceEntry | Found, number: int) -> GuardedPatch:
-        fence = found.ref.display
         if found.release is None:
-            self._refuse(number, fence, found.refusal.why if found.refusal else "it cannot be released")
+            self._refuse(number, found.ref, found.refusal.why if found.refusal else "it cannot be released")
         if found.kept_because is not None:
-            self._refuse(number, fence, f"it was KEPT on purpose meanwhile: {found.kept_because}")
+            self._refuse(number, found.ref, f"it was KEPT on purpose meanwhile: {found.kept_because}")
         if found.kind is FenceKind.LEASE and _beats(found.seen.raw) != _beats(_raw(planned)):
             # NB: a fresh read would bring the fresh heartbeat into the guard, and free the lease of a living run.
             self._outcome.alive = True
-            self._refuse(number, fence, "its heartbeat moved since it was watched: its holder is alive")
+            self._refuse(number, found.ref, "its heartbeat moved since it was watched: its holder is alive")
         return found.release.patch
 
     def _send_release(self, found: Found, patch: GuardedPatch, number: int) -> Answer:
@@ -200,12 +200,13 @@ class Recovery:
             case Applied():
                 self._outcome.released += 1
                 self._tell("released", number, found.ref.display, found.after or "released")
+                self._world.events.tell(found.ref, Happening.RELEASED, "released by a recovery", _whose(found))
             case Unknown() | Refused(Why.GONE | Why.BUSY):
                 pass
             case Refused(Why.GUARD):
-                self._refuse(number, found.ref.display, broken(self._world.door, patch))
+                self._refuse(number, found.ref, broken(self._world.door, patch))
             case Refused(_, status, detail):
-                self._refuse(number, found.ref.display, f"the API server refuses ({status}: {detail})")
+                self._refuse(number, found.ref, f"the API server refuses ({status}: {detail})")
         return answer
 
     def _ours(self, seen: Seen, number: int) -> Found | None:
@@ -215,11 +216,12 @@ class Recovery:
             return None
         if found.group is None:
             why = found.refusal.why if found.refusal is not None else "its mark names no holder any more"
-            self._refuse(number, seen.ref.display, why)
+            self._refuse(number, seen.ref, why)
         return found if found.group in self._plan.keys else None
 
-    def _refuse(self, number: int, fence: str, why: str) -> NoReturn:
-        self._tell("refused", number, fence, why)
+    def _refuse(self, number: int, ref: ObjectRef, why: str) -> NoReturn:
+        self._tell("refused", number, ref.display, why)
+        self._world.events.tell(ref, Happening.REFUSED, f"not released by a recovery: {why}", self._plan.key)
         raise StoppedError(why, alive=self._outcome.alive)
 
     # (3)
@@ -241,7 +243,7 @@ class Recovery:
         stuck = next((step for step in going if step.refusal is not None), None)
         if stuck is not None and stuck.refusal is not None:
             self._outcome.left = [*(step.found.ref.display for step in going), self._lease.ref.display]
-            self._refuse(self._told + 1, stuck.found.ref.display, stuck.refusal.why)
+            self._refuse(self._told + 1, stuck.found.ref, stuck.refusal.why)
         return [step.found for step in going]
 
     # (4)
@@ -256,6 +258,7 @@ class Recovery:
             self._outcome.released += 1
             self._told += 1
         self._tell("freed", self._told, self._lease.ref.display, how)
+        self._world.events.tell(self._lease.ref, Happening.RELEASED, "freed by a recovery", self._plan.key)
 
     # Ends
 
@@ -286,6 +289,10 @@ class Recovery:
 
 def _name(entry: FenceEntry | Found) -> str:
     return entry.object.display if isinstance(entry, FenceEntry) else entry.ref.display
+
+
+def _whose(found: Found) -> str:
+    return found.holder_text or ""
 
 
 def _raw(entry: FenceEntry | Found) -> object:

@@ -21,6 +21,7 @@ from fencectl.run.keeping import Kept
 from fencectl.run.payload import Ended
 from fencectl.run.ports import Door, Processes, Threads
 from fencectl.run.record import RecordBook
+from fencectl.run.reporting import Silent, Tells
 from fencectl.run.unwind import Unwound
 
 MakeFollower = Callable[[Callable[[], str | None], Callable[[str], None]], Follows]
@@ -35,6 +36,7 @@ class Stage:
     `read_again`: raises where anything is held that is not this run's own. `environ`: for children, with the
     private kubeconfig in it. `interrupted`: set by a signal, with its exit code in `interrupt_code()`. `follower`:
     makes what follows applied objects. `handed_over`: entered while a command runs that writes to our streams.
+    `events`: where what happens to fences is told to whoever describes their objects.
     """
 
     door: Door
@@ -50,6 +52,7 @@ class Stage:
     processes: Processes
     follower: MakeFollower | None = None
     handed_over: Callable[[], AbstractContextManager[None]] = nullcontext
+    events: Tells = field(default_factory=Silent)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fencectl.cluster.clock import Clock
 from fencectl.core.answers import explain_refusal
@@ -15,6 +15,7 @@ from fencectl.core.outcome import Told
 from fencectl.core.patches import GuardedPatch
 from fencectl.core.refs import ObjectRef, Seen, dig
 from fencectl.run.ports import Door, Threads
+from fencectl.run.reporting import Silent, Tells
 
 # One release may take so long. The keeper must be able to vouch for that time before each one is sent.
 WRITE_S = 5.0
@@ -54,7 +55,8 @@ class World:
 
     `door` and `keeper_door`: two ways to the same cluster, so that a renewal never waits for a release. `sweep`:
     look at everything again and give what is left of a run, by its key; raises NotReadableError where the look is
-    not whole. `stop`: set when a signal asks for an orderly end. `tell`: called with each step.
+    not whole. `stop`: set when a signal asks for an orderly end. `tell`: called with each step; `events`: where
+    what happens to fences is told to whoever describes their objects.
     """
 
     door: Door
@@ -64,6 +66,7 @@ class World:
     stop: threading.Event
     tell: Callable[[Told], None]
     sweep: Callable[[str], Sequence[Found]]
+    events: Tells = field(default_factory=Silent)
 
 
 def read(door: Door, ref: ObjectRef) -> Seen | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from fencectl.core.deploy import DeployPlan
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
+from fencectl.core.happening import Happening
 from fencectl.core.identity import parse_holder
 from fencectl.core.journal import Journal, LeaseRef
 from fencectl.core.lease import LeaseTerms, free_own_lease
@@ -70,6 +71,7 @@ class Tenure:
         self.keeper = take_lease(stage.door, stage.keeper_door, stage.clock, stage.threads, at, terms)
         self._remember(self.keeper)
         timeline.begin(2, "lease")
+        stage.events.tell(self.keeper.lease.ref, Happening.FENCED, "taken for a deploy", self._own.holder)
         stage.tell(2, f"{self.keeper.lease.ref.display} taken, token {self.keeper.transitions}")
 
     def _remember(self, keeper: Keeper) -> None:
@@ -149,6 +151,7 @@ class Tenure:
         match free_lease(stage.door, stage.clock, keeper, freed_as, end_s=end_s):
             case Freed.FREE:
                 stage.tell(10, f"freed {keeper.lease.ref.display}")
+                stage.events.tell(keeper.lease.ref, Happening.RELEASED, "freed", keeper.holder)
             case Freed.IN_OTHER_HANDS:
                 try:
                     self._stolen(keeper)

@@ -9,10 +9,12 @@ from typing import Any
 
 from fencectl.cluster.clock import Clock
 from fencectl.core.errors import FencectlError
+from fencectl.core.happening import Happening
 from fencectl.core.journal import Phase
 from fencectl.core.report import FenceKind
 from fencectl.core.times import second_time
 from fencectl.run.fencing import Fence
+from fencectl.run.reporting import Silent, Tells
 
 # A record has room for so many: 50 records share one ConfigMap of a megabyte.
 MOST_SPANS = 60
@@ -30,9 +32,14 @@ class _Span:
 
 @dataclass(slots=True)
 class Timeline:
-    """Takes notes; only `as_data` gives anything back. What begins twice under one name is one span."""
+    """
+    Takes notes; only `as_data` gives anything back. What begins twice under one name is one span.
+
+    `events`: where fences are told as well.
+    """
 
     clock: Clock
+    events: Tells = field(default_factory=Silent)
     _spans: dict[tuple[int, str], _Span] = field(default_factory=dict)
     _failure: tuple[datetime, str] | None = None
 
@@ -49,6 +56,8 @@ class Timeline:
     def fence(self, fence: Fence, placed: bool) -> None:
         """Note that a fence was placed or released."""
         step, what = _fence_span(fence)
+        how = Happening.FENCED if placed else Happening.RELEASED
+        self.events.tell(fence.seen.ref, how, _sentence(fence, placed), fence.journal.holder)
         if placed:
             self.begin(step, what)
         else:
@@ -81,6 +90,16 @@ class Timeline:
             at, what = self._failure
             data["failure"] = {"at": second_time(at), "what": what[:_LONGEST]}
         return data
+
+
+def _sentence(fence: Fence, placed: bool) -> str:
+    """What an Event says of it, beside who holds it."""
+    if not placed:
+        return "released"
+    if fence.journal.phase is Phase.KEPT:
+        return "taken over, stays suspended on purpose"
+    doing = "suspended" if fence.kind is FenceKind.SUSPENSION else "cordoned"
+    return f"{doing} for {fence.journal.reason}" if fence.journal.reason else doing
 
 
 def _fence_span(fence: Fence) -> tuple[int, str]:

@@ -75,7 +75,7 @@ class Deploy:
         self._own = own
         self._around = around
         self._result = Result()
-        self._timeline = Timeline(stage.clock)
+        self._timeline = Timeline(stage.clock, stage.events)
         self._ledger = Ledger(noting=self._timeline.fence)
         self._tenure = Tenure(stage, plan, own, around, self._result, self._ledger, self._note)
         self._seq = 0
