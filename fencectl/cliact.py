@@ -98,6 +98,9 @@ def deploy(
     adopt_kept: Annotated[
         bool, typer.Option("--adopt-kept", help="Take over what was kept after a rollback")
     ] = False,
+    over_claim: Annotated[
+        bool, typer.Option("--over-claim", help="Also where a failed restore has left a claim")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, change nothing")] = False,
     context: Contexts = None,
     output: Annotated[
@@ -142,6 +145,7 @@ def deploy(
         canary=not_empty("--canary", canary),
         certify=not_empty("--certify", certify),
         allow_uncertified=allow_uncertified,
+        over_claim=over_claim,
         on_rollback=on_rollback,
         adopt_kept=adopt_kept,
     )

@@ -127,6 +127,7 @@ Usage: {prog} deploy [OPTIONS] -f PATH | -k DIR | --flux | -- COMMAND
   --adopt-kept              Take over what was kept suspended after a rollback
   --wait-for-fences         Wait while a live holder holds them
   --wait-timeout DURATION   Wait so long at most [default: 1h]
+  --over-claim              Also where a restore that failed holds the target
   --dry-run                 Print the plan only; manifests are tried
 Common: --context NAME (repeatable), -o text|json, --config, --kubeconfig,
   --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h

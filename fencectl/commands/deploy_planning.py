@@ -94,6 +94,7 @@ class Planning:
             timeout_s=options.timeout_s or TIMEOUT_S,
             node_timeout_s=settings.nodes.timeout_s or 1800.0,
             drain_timeout_s=options.drain_timeout_s,
+            over_claim=options.over_claim,
             certify=certify_of(options, settings),
             adopt=adopt,
             after_rollback=AfterRollback(options.on_rollback or settings.rollback.after or AfterRollback.KEEP),

@@ -22,7 +22,7 @@ from fencectl.commands.deploy_streams import open_closed_streams, to_stderr, wri
 from fencectl.commands.options import Color, Output
 from fencectl.commands.output import style_of
 from fencectl.core.apply_plan import Change, What
-from fencectl.core.deploy import DeployPlan
+from fencectl.core.deploy import DeployPlan, without_claims
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.identity import parse_holder
 from fencectl.core.report import FenceReport
@@ -212,29 +212,33 @@ class Show:
                     "kind": "DeployResult",
                     "exitCode": code.value,
                     "step": step,
-                    "cause": "fences are held",
+                    "cause": _held_because(code),
                     "heldBy": [block.holder.identity for block in report.blocks],
                     "held": [entry.object.display for entry in report.held],
                 }
             )
         lines = overview(report, style=self._err, verbs=VERBS)
         said = [
-            f"{self._err.failed} not deployed to {self._label}: fences are held ({code.value})",
+            f"{self._err.failed} not deployed to {self._label}: {_held_because(code)} ({code.value})",
             *lines,
             f"nothing was changed{self._on}"
             if step == 1
             else f"nothing was fenced{self._on}; the lease that was taken is free again",
         ]
-        hint = self._way_out(code, only_kept=all(entry.kept for entry in report.held))
+        hint = self._way_out(report, code)
         self.end()
         self._say(*said, f"hint: {hint}")
         self._github(code, [*said, f"hint: {hint}"])
 
-    def _way_out(self, code: ExitCode, *, only_kept: bool) -> str:
+    def _way_out(self, report: FenceReport, code: ExitCode) -> str:
         context = f" --context {quoted(self._label)}"
-        if only_kept:
+        if not without_claims(report).held:
+            over = "a person may deploy over the claim with `--over-claim`; what succeeds retires it"
+            back = f"`fencectl rollback{context}` runs over it too, and " if "rollback" in VERBS else ""
+            return f"{back}{over}"
+        if all(entry.kept for entry in report.held):
             return f"for the fix or the revert, add `--adopt-kept`; `fencectl fences{context}` shows the other way"
-        if code is ExitCode.HELD_LIVE:
+        if code in (ExitCode.HELD_LIVE, ExitCode.ROLLBACK_IN_PROGRESS):
             return f"`--wait-for-fences` waits for it, `fencectl fences{context}` shows it all"
         if code is ExitCode.HELD_DEAD:
             return f"release them, then deploy again: fencectl recover{context}"
@@ -398,3 +402,7 @@ class Show:
                 self._live.say(text, self._clock.monotonic_s())
             else:
                 to_stderr(text)
+
+
+def _held_because(code: ExitCode) -> str:
+    return "a rollback is in progress" if code is ExitCode.ROLLBACK_IN_PROGRESS else "fences are held"

@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.kinds import CONFIGMAPS, record_of
 from fencectl.cluster.private_kubeconfig import kubeconfig_of, written
@@ -23,7 +25,7 @@ from fencectl.commands.options import Output
 from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.reading import Look, Subject
 from fencectl.commands.signals import Signals
-from fencectl.core.deploy import Adopted, DeployPlan, adoptable, only_live, refuse_others, why_not
+from fencectl.core.deploy import Adopted, DeployPlan, adoptable, only_live, refuse_others, why_not, without_claims
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of
@@ -248,6 +250,8 @@ class DeployOnTarget:
 
     def _look(self) -> Look:
         look = self._subject.look(self._door, self._clock)
+        if self._options.over_claim:
+            look = replace(look, report=without_claims(look.report))
         self.cluster_uid = look.report.cluster_uid
         return look
 

@@ -68,7 +68,8 @@ class DeployOptions:
     `files`: paths, `-` for stdin; `kustomization`: a folder; `namespace`: for objects that name none; `diff`: show
     the fields that change. `canary`: a path; `certify`: a command as typed. `lease`: `NS/NAME`; `suspend`:
     `kind/NS/NAME`; None or empty: from the config. Times in seconds, None: from the config, else the default.
-    `adopt_kept`: take over what was kept after a rollback; `on_rollback`: `keep` or `resume`.
+    `adopt_kept`: take over what was kept after a rollback; `on_rollback`: `keep` or `resume`. `over_claim`: no
+    claim stops it.
     """
 
     common: CommonOptions = field(default_factory=CommonOptions)
@@ -101,6 +102,7 @@ class DeployOptions:
     allow_uncertified: bool = False
     adopt_kept: bool = False
     on_rollback: str | None = None
+    over_claim: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,12 +19,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 
 from fencectl.core.gojson import encode_ascii
 from fencectl.core.record_write import Change
 from fencectl.core.records import HOLDS_NOTHING, VERSION, decode_entry
-from fencectl.core.refs import text_or_none
+from fencectl.core.refs import dig, text_or_none
+from fencectl.core.restored import Restored, RestoreVerdict
 from fencectl.core.times import second_time
 
 RESTORING = "restoring"
@@ -80,6 +81,36 @@ class RestoreEnd:
     moved: bool | None = None
     unmoved: Unmoved | None = None
     reason: str | None = None
+
+
+def end_of(restored: Restored, wanted: int) -> RestoreEnd | None:
+    """
+    How a restore of what ran before `wanted` ended, from what it tells itself; None where it was never begun.
+
+    One of whose writes nobody knows what came has given no answer.
+    """
+    unmoved = None
+    match restored.verdict:
+        case RestoreVerdict.OWED:
+            return None
+        case RestoreVerdict.UNKNOWN:
+            return RestoreEnd(wanted, moved=restored.moved or None, reason=restored.why)
+        case RestoreVerdict.NO_PREVIOUS:
+            unmoved = Unmoved.NOTHING_BEFORE
+        case RestoreVerdict.SUPERSEDED:
+            unmoved = Unmoved.SUPERSEDED
+        case RestoreVerdict.BACK | RestoreVerdict.REFUSED | RestoreVerdict.PARTIAL:
+            pass
+        case _ as never:
+            assert_never(never)
+    return RestoreEnd(
+        wanted,
+        answered=None if restored.unresolved else restored.generation,
+        succeeded=restored.is_back,
+        moved=restored.moved,
+        unmoved=unmoved,
+        reason=restored.why,
+    )
 
 
 def classify(end: RestoreEnd) -> Moved | None:
@@ -181,6 +212,11 @@ def holding(data: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(key for key, claim in _claims(data) if claim is None or claim.holds)
 
 
+def claimed(data: Mapping[str, Any]) -> tuple[int, ...]:
+    """The generations of all claims, also of those that cannot be read; and 0."""
+    return (0, *(int(match.group(1)) for key in data if (match := _CLAIM.fullmatch(key))))
+
+
 @dataclass(frozen=True, slots=True)
 class Dead:
     """A run that has written no outcome and never will: somebody else holds its lease now, and asks."""
@@ -209,7 +245,7 @@ def close_dead(
         phase = text_or_none(value.get("phase"))
         claim = None
         if phase == RESTORING:
-            restore = value.get("restores")
+            restore = dig(value, "rollback", "undoes")
             reason = "its run died in the middle of the restore, and gave no answer"
             claim = Claim(number, Moved.UNCONFIRMED, at, restore if _is_number(restore) else None, reason, whose)
         found.append(Dead(number, phase, whose, claim))

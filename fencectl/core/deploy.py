@@ -1,8 +1,8 @@
 """
 What a deploy is to fence and run, and why it may not begin: pure, from what was read.
 
-Refusals are those of design: 12 for a live holder, 16 for one that is provably dead and recoverable, 19 where a
-person is needed. The worst of several decides.
+Refusals are those of design: 12 for a live holder, 17 while that one restores, 16 for one that is provably dead
+and recoverable, 19 where a person is needed. The worst of several decides.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from fencectl.core.apply_plan import ApplyPlan
+from fencectl.core.claims import restoring_holder
 from fencectl.core.config import AfterRollback
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError, UsageError, worst
 from fencectl.core.evidence import Strength, Verdict
 from fencectl.core.marks import read_mark
 from fencectl.core.observation import Observation
 from fencectl.core.profiles import Profile
+from fencectl.core.record_write import data_of
 from fencectl.core.recovery import Wanted, plan_recovery
 from fencectl.core.recovery_point import RecoveryPoint
 from fencectl.core.refs import ObjectRef, Seen
-from fencectl.core.report import FenceEntry, FenceReport, HolderBlock
+from fencectl.core.report import FenceEntry, FenceKind, FenceReport, HolderBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class DeployPlan:
     in seconds; `drain_timeout_s` None: from the objects. `restore`: what `rollback` puts back. `rollback_s`: how
     long the rollback of a failure may take, None: none is wanted. `certify`: what is certified before step 8.
     `adopt`: those to suspend that were kept by others; `after_rollback`: whether any are kept by this run.
+    `over_claim`: no claim stops it.
     """
 
     lease: tuple[str, str]
@@ -142,6 +145,7 @@ class DeployPlan:
     certify: CertifyPlan | None = None
     adopt: tuple[Adopted, ...] = ()
     after_rollback: AfterRollback = AfterRollback.KEEP
+    over_claim: bool = False
 
     def kept_by(self, ref: ObjectRef) -> str | None:
         """Whose suspension of this object is to be adopted; None: none is."""
@@ -155,6 +159,16 @@ class DeployPlan:
         return "apply" if self.apply is not None else "flux" if self.flux else "command" if self.command else None
 
     @property
+    def passes_claims(self) -> bool:
+        """Whether no claim stops it: a rollback, or a deploy by a person who has chosen so."""
+        return self.over_claim or self.restore is not None
+
+    @property
+    def undoes(self) -> int | None:
+        """The generation that a rollback undoes; None for a deploy."""
+        return self.restore.point.generation if self.restore is not None else None
+
+    @property
     def payload(self) -> tuple[str, ...]:
         """The payload as it was asked for: the command, where manifests come from, or what takes a revision."""
         if self.restore is not None:
@@ -166,7 +180,7 @@ class DeployPlan:
 
 
 class HeldError(FencectlError):
-    """The deploy may not begin: fences are held. `exit_code`: 12, 16 or 19."""
+    """The deploy may not begin: fences are held. `exit_code`: 12, 16, 17 or 19."""
 
     def __init__(self, report: FenceReport, code: ExitCode) -> None:
         super().__init__(f"not deployed to {report.label}: fences are held")
@@ -220,6 +234,11 @@ def _stand_in_the_way(report: FenceReport, adopted: Collection[Adopted]) -> list
         for block in report.blocks
         if not all(entry.kept and (entry.object, entry.holder_text) in going for entry in block.entries)
     ]
+
+
+def without_claims(report: FenceReport) -> FenceReport:
+    """The report as it is for a rollback, or for a deploy by a person who has chosen so: no claim stops it."""
+    return replace(report, holds=tuple(hold for hold in report.holds if not hold.is_claim))
 
 
 def why_not(
@@ -276,7 +295,7 @@ def _code_of(block: HolderBlock, report: FenceReport, observation: Observation, 
     if _is_kept(block):
         return ExitCode.HELD_PERSON_NEEDED
     if _may_live(block):
-        return ExitCode.HELD_LIVE
+        return ExitCode.ROLLBACK_IN_PROGRESS if is_restoring(block, observation) else ExitCode.HELD_LIVE
     if block.judgement.strength is not Strength.PROVEN:
         return ExitCode.HELD_PERSON_NEEDED
     try:
@@ -284,6 +303,13 @@ def _code_of(block: HolderBlock, report: FenceReport, observation: Observation, 
     except FencectlError:
         return ExitCode.HELD_PERSON_NEEDED
     return ExitCode.HELD_DEAD
+
+
+def is_restoring(block: HolderBlock, observation: Observation) -> bool:
+    """Whether this holder has its lease still, and its own record, the newest beside it, says `restoring`."""
+    own = block.holder.identity
+    holds_lease = any(e.kind is FenceKind.LEASE and e.holder_text == own for e in block.entries)
+    return holds_lease and any(restoring_holder(data_of(seen)) == own for seen in observation.records)
 
 
 def only_live(report: FenceReport) -> bool:

@@ -105,6 +105,11 @@ class FenceEntry(msgspec.Struct, frozen=True):
     way_out: Release | None = None
     raw: Raw = {}
 
+    @property
+    def is_claim(self) -> bool:
+        """Whether it is the hold that a failed restore has left."""
+        return self.kind is FenceKind.HOLD and self.now.startswith("claim ")
+
 
 class HolderBlock(msgspec.Struct, frozen=True):
     """

@@ -1,4 +1,9 @@
-"""The record of one deploy: an entry of its generation, before anything becomes observable, and at the end."""
+"""
+The record of one run: an entry of its generation, before anything becomes observable, and at the end.
+
+What changes of the claims on the target is in the same write as the outcome, and what a run that has died left
+undecided is decided in the first one: each under the lease, by compare-and-swap.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,16 @@ from typing import Any
 
 from fencectl.cluster.clock import Clock
 from fencectl.core.certification import NOT_REQUESTED, Certification
-from fencectl.core.errors import ExitCode, FencectlError
+from fencectl.core.claims import RunEnd, claim_changes, claimed, close_dead, end_of, holding
+from fencectl.core.deploy import DeployPlan
+from fencectl.core.errors import ExitCode, FencectlError, PersonNeededError
 from fencectl.core.gojson import StrictJSONError, decode_strict, encode_ascii
 from fencectl.core.identity import parse_holder
 from fencectl.core.record_write import Change, data_of
 from fencectl.core.refs import dig
 from fencectl.core.times import second_time
 from fencectl.run.record import Record, RecordBook
+from fencectl.run.stage import Result
 from fencectl.run.timeline import Timeline
 
 _KEY = "record-"
@@ -27,12 +35,28 @@ class TokenUsedError(FencectlError):
     exit_code = ExitCode.FAILED_PREVIOUS_RUNS
 
 
+class ClaimedError(PersonNeededError):
+    """A claim stands on this target that was not there when it was looked at; nothing is recorded or fenced."""
+
+    def __init__(self, claims: tuple[str, ...], died: tuple[int, ...]) -> None:
+        names = ", ".join(f"`{claim}`" for claim in claims)
+        reason = "it was left after the fences were looked at"
+        if died:
+            reason = f"generation {died[-1]} died while it restored this target, so nobody knows what runs there"
+        super().__init__(
+            f"a restore that did not end well holds this target: {names}",
+            reason=reason,
+            hint="a rollback runs over it; a person may deploy over it with `--over-claim`; success retires it",
+        )
+
+
 @dataclass(slots=True)
 class DeployRecord:
     """
-    The story of one deploy in the record beside its lease. `command`: secrets are taken out of it already.
+    The story of one run in the record beside its lease. `command`: secrets are taken out of it already.
 
-    `rollback`: what became of a rollback, or that one is `owed`. `certification`: what is known of the canary.
+    `plan`: whether it runs over claims, and what it undoes. `rollback`: what became of a rollback, or that one is
+    `owed`. `certification`: what is known of the canary. `is_begun`: its first write was acknowledged.
     """
 
     book: RecordBook
@@ -41,9 +65,11 @@ class DeployRecord:
     begun_at: datetime
     command: str
     timeline: Timeline
+    plan: DeployPlan | None = None
     generation: int | None = None
     rollback: dict[str, Any] | str | None = None
     certification: Certification = NOT_REQUESTED
+    is_begun: bool = False
 
     def last_token(self) -> int:
         """The highest fencing token that any record tells, so that a deleted lease does not start again."""
@@ -55,33 +81,57 @@ class DeployRecord:
         *,
         token: int,
         outcome: str | None,
-        step: int | None,
+        result: Result,
         before: Callable[[], None],
-        code: int | None = None,
     ) -> int:
         """
-        Write the phase, or the outcome with the last step and the exit code; return the generation.
+        Write the phase, or the outcome with the last step, the exit code and what it means for claims.
 
-        `before`: called right before each try is sent; what it raises ends the write. Raises TokenUsedError, and
-        what the book raises.
+        Gives the generation. `before`: called right before each try is sent; what it raises ends the write. Raises
+        TokenUsedError; ClaimedError where the first write finds a claim that this run may not pass; and what the
+        book raises.
         """
+        stands: list[ClaimedError] = []
 
         def decide(record: Record) -> tuple[Change, ...]:
-            changes = self._changes(record, phase, token, outcome, step, code)
+            stands.clear()
+            data, closing = data_of(record.seen), tuple[Change, ...]()
+            if not self.is_begun:
+                dead, closing = close_dead(data, holder=self.holder, at=record.at)
+                claims = holding({**data, **{one.key: one.after or "" for one in closing}})
+                if claims and not (self.plan is not None and self.plan.passes_claims):
+                    died = tuple(one.generation for one in dead if one.claim is not None)
+                    stands.append(ClaimedError(claims, died))
+            if not stands:
+                closing += self._changes(record, phase, token, outcome, result)
+            if outcome is not None and self.generation is not None:
+                closing += claim_changes(data, self._end(result, self.generation, record.at))
             before()
-            return changes
+            return closing
 
         self.book.write(decide)
+        if stands:
+            raise stands[0]
+        self.is_begun = True
         return self.generation or 0
 
+    def _end(self, result: Result, generation: int, at: datetime) -> RunEnd:
+        """What this run is evidence of."""
+        restored = result.rolled_back
+        undoes = self.plan.undoes if self.plan is not None else None
+        restore = None if restored is None else end_of(restored, undoes or generation)
+        return RunEnd(generation, self.holder, at, result.acknowledged, restore)
+
     def _changes(
-        self, record: Record, phase: str, token: int, outcome: str | None, step: int | None, code: int | None
+        self, record: Record, phase: str, token: int, outcome: str | None, result: Result
     ) -> tuple[Change, ...]:
         data = data_of(record.seen)
         if self.generation is None or not self._is_own(data.get(f"{_KEY}{self.generation}")):
             # NB: also where a write of another run that was still under way has taken that number meanwhile.
             self._must_be_new(record, token)
-            self.generation = max((number for number, _ in _records(record)), default=0) + 1
+            # NB: claims too: where only they are left, success has to come after them.
+            last = max((number for number, _ in _records(record)), default=0)
+            self.generation = max(last, *claimed(data)) + 1
         value: dict[str, Any] = {
             "v": 1,
             "generation": self.generation,
@@ -97,7 +147,7 @@ class DeployRecord:
             value["rollback"] = self.rollback
         if outcome is not None:
             ended = second_time(self.clock.wall())
-            value |= {"outcome": outcome, "step": step, "code": code, "endedAt": ended}
+            value |= {"outcome": outcome, "step": result.step, "code": result.code, "endedAt": ended}
         key = f"{_KEY}{self.generation}"
         # NB: the numbers never start again: the newest 50 stay, and what writes takes the older ones away.
         return (Change(key, data.get(key), encode_ascii(value)),)

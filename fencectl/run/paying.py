@@ -29,3 +29,4 @@ def pay(
         take_revision(stage, result, plan.flux, lent, plan.timeout_s)
     else:
         run_command(stage, result, plan, environ, processes(), lent.must_stop)
+    result.acknowledged = not result.codes

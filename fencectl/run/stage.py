@@ -65,7 +65,7 @@ class Result:
     the last one that began. `codes`: every reason for an exit code; the worst decides. `lease_patch`: frees a
     lease that was kept. `rolled_back`: what came of a rollback, None where none was begun; it has put something
     back only where it has `moved`. `rollback_owed`: one was asked for, and an interrupt came before it was done.
-    `timed_out`: a time-out is what failed.
+    `timed_out`: a time-out is what failed. `acknowledged`: step 8 ended well.
     `kept`: what is left suspended on purpose.
     """
 
@@ -80,6 +80,7 @@ class Result:
     canary: Handed | None = None
     certification: Certification = NOT_REQUESTED
     applied: bool = False
+    acknowledged: bool = False
     codes: list[ExitCode] = field(default_factory=list)
     unwound: Unwound | None = None
     unresolved: list[str] = field(default_factory=list)

@@ -87,6 +87,7 @@ class Deploy:
             begun_at=own.at,
             command=redact_command(plan.payload, stage.environ),
             timeline=self._timeline,
+            plan=plan,
         )
         self._freed_as: Seen | None = None
         self._point: RecoveryPoint | None = None
@@ -135,9 +136,8 @@ class Deploy:
             phase,
             token=keeper.transitions,
             outcome=outcome,
-            step=self._result.step if outcome is not None else None,
+            result=self._result,
             before=self._tenure.must_hold,
-            code=None if outcome is None else self._result.code,
         )
 
     # (4)

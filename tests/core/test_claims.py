@@ -24,13 +24,16 @@ from fencectl.core.claims import (
     claim_changes,
     classify,
     close_dead,
+    end_of,
     holding,
     restoring_holder,
 )
 from fencectl.core.record_hold import Lift, lift
 from fencectl.core.record_write import Change
 from fencectl.core.records import read_record
+from fencectl.core.refs import ObjectRef
 from fencectl.core.report import FenceKind
+from fencectl.core.restored import Restored, RestoreVerdict
 from tests.support.objects import HOLDER, NOW, OTHER, record_map
 
 Data = dict[str, str]
@@ -111,6 +114,39 @@ def test_only_an_answer_about_the_generation_that_was_asked_for_is_a_success() -
     """Success is what is proven, and nothing else."""
     assert classify(WELL) is None
     assert classify(RestoreEnd(41, succeeded=True, moved=True)) is Moved.UNCONFIRMED
+
+
+REF = ObjectRef("apps/v1", "Deployment", "deployments", "shop", "checkout", "u")
+
+
+@pytest.mark.parametrize(
+    ("restored", "found"),
+    [
+        (Restored(41, verdict=RestoreVerdict.BACK, done=[REF]), None),
+        (Restored(41, verdict=RestoreVerdict.BACK, same=[REF]), None),
+        (Restored(40, verdict=RestoreVerdict.BACK, done=[REF]), Moved.UNCONFIRMED),
+        (Restored(41, verdict=RestoreVerdict.NO_PREVIOUS), Moved.PRE_MUTATION),
+        (Restored(41, verdict=RestoreVerdict.SUPERSEDED), Moved.PRE_MUTATION),
+        (Restored(41, verdict=RestoreVerdict.REFUSED), Moved.PRE_MUTATION),
+        (Restored(41, verdict=RestoreVerdict.REFUSED, made=[REF]), Moved.POST_MUTATION),
+        (Restored(41, verdict=RestoreVerdict.SUPERSEDED, done=[REF]), Moved.POST_MUTATION),
+        (Restored(41, verdict=RestoreVerdict.PARTIAL, done=[REF]), Moved.POST_MUTATION),
+        (Restored(41, verdict=RestoreVerdict.PARTIAL, done=[REF], unresolved=[REF]), Moved.UNCONFIRMED),
+        (Restored(41, verdict=RestoreVerdict.UNKNOWN, unresolved=[REF]), Moved.UNCONFIRMED),
+        (Restored(41, verdict=RestoreVerdict.UNKNOWN), Moved.UNCONFIRMED),
+        (Restored(41, verdict=RestoreVerdict.UNKNOWN, done=[REF]), Moved.UNCONFIRMED),
+    ],
+)
+def test_what_a_restore_tells_of_itself_is_classified(restored: Restored, found: Moved | None) -> None:
+    """Every verdict that it can give."""
+    end = end_of(restored, 41)
+    assert end is not None
+    assert classify(end) is found
+
+
+def test_restore_that_was_never_begun_has_not_failed() -> None:
+    """It is owed, and leaves nothing."""
+    assert end_of(Restored(41, verdict=RestoreVerdict.OWED), 41) is None
 
 
 # What it leaves
@@ -216,7 +252,7 @@ def test_run_that_died_is_reclassified_as_interrupted_with_its_story_kept() -> N
 
 def test_restore_that_died_leaves_an_unconfirmed_claim_once() -> None:
     """It gave no answer, and may have stopped in the middle."""
-    data = record(42, "restoring", restores=41)
+    data = record(42, "restoring", rollback={"undoes": 41})
     (dead,), changes = close_dead(data, holder=HOLDER, at=NOW)
     assert dead.claim is not None
     after = applied(data, changes)
@@ -243,10 +279,12 @@ def test_own_record_and_those_with_an_outcome_are_left_alone() -> None:
     assert close_dead(data, holder=HOLDER, at=NOW) == ((), ())
 
 
-@pytest.mark.parametrize("restores", ["41", True, -1, 1 << 60, None])
-def test_restored_generation_that_is_no_number_is_not_told(restores: Any) -> None:
+@pytest.mark.parametrize(
+    "rollback", [{"undoes": "41"}, {"undoes": True}, {"undoes": -1}, {"undoes": 1 << 60}, {}, "owed", 7]
+)
+def test_restored_generation_that_is_no_number_is_not_told(rollback: Any) -> None:
     """The claim stands all the same."""
-    (dead,), _ = close_dead(record(42, "restoring", restores=restores), holder=HOLDER, at=NOW)
+    (dead,), _ = close_dead(record(42, "restoring", rollback=rollback), holder=HOLDER, at=NOW)
     assert dead.claim is not None
     assert dead.claim.restore is None
 
@@ -334,7 +372,7 @@ class Targets(RuleBasedStateMachine):
     @rule(name=TARGETS, phase=st.sampled_from(["placing", "deploying", "restoring"]))
     def die(self, name: str, phase: str) -> None:
         number = self._next()
-        data = self.data[name] | record(number, phase, restores=number - 1)
+        data = self.data[name] | record(number, phase, rollback={"undoes": number - 1})
         assert (restoring_holder(data) == OTHER) is (phase == "restoring")
         dead, changes = close_dead(data, holder=HOLDER, at=self.at)
         assert [one.generation for one in dead] == [number]
