@@ -4,7 +4,8 @@ What must hold of a deploy's record, commands and end, seen from outside.
 I15  A deploy whose exit code says that nothing is fenced has left neither a mark nor the lease.
 I16  A command begins while the lease is certainly held, and is dead before its duration is over, counted from the
      send of the last renewal that was acknowledged (unless its deploy was stopped just then); never two at once.
-I17  Nothing is fenced by a deploy that has no record yet; nobody touches the record of another run.
+I17  Nothing is fenced by a deploy that has no record yet; nobody touches the record of another run,
+     but to tell that it died without an outcome; after that nobody touches it at all.
 I18  When a command begins, everything that its deploy is to fence was fenced by it, and where it waits for the drain
      proof, the controller has answered its token while that was suspended; a node command finds its node `mutating`.
 """
@@ -59,8 +60,10 @@ class DeployMonitor:
             self.all.fail("I7", f"{agent.process.name} records with a token that was given before")
         after = _records(change.after)
         for one in _records(change.before):
-            if one["holder"] != agent.identity and one not in after:
+            if one["holder"] != agent.identity and one not in after and not _told_dead(one, after, agent):
                 self.all.fail("I17", f"{agent.process.name} writes over the record of {one['holder']}")
+            if "foundBy" in one and one not in after:
+                self.all.fail("I17", f"{agent.process.name} writes a record of {one['holder']}, told to be dead")
 
     def must_be_recorded(self, agent: Agent, what: str) -> None:
         """I17: something is fenced."""
@@ -156,6 +159,13 @@ class DeployMonitor:
             left.append("its lease")
         if left:
             self.all.fail("I15", f"{agent.process.name} ends with {int(code)} and leaves {', '.join(left)}")
+
+
+def _told_dead(one: dict[str, Any], after: list[dict[str, Any]], by: Agent) -> bool:
+    """Whether all that was done to another's record is to say that its run died without an outcome, and by whom."""
+    told = {"outcome": "interrupted", "foundBy": by.identity}
+    kept = [{key: value for key, value in other.items() if key != "foundAt"} for other in after]
+    return one.get("outcome") is None and one | told in kept
 
 
 def _records(config_map: Mapping[str, Any] | None) -> list[dict[str, Any]]:
