@@ -23,9 +23,25 @@ from fencectl import cliact  # noqa: F401 - these come after those that look
 __all__ = ["app", "main"]
 
 
+# What a report of a fault should say it ran with.
+_PARTS = ("typer", "msgspec", "rich", "pyyaml", "jsonpatch", "kubernetes")
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        system = os.uname()
+        python = ".".join(map(str, sys.version_info[:3]))
+        parts = []
+        for name in _PARTS:
+            try:
+                parts.append(f"{name} {version(name)}")
+            except PackageNotFoundError:
+                parts.append(f"no {name}")
         typer.echo(f"fencectl {__version__}")
+        typer.echo(", ".join([f"Python {python}", f"{system.sysname} {system.machine}", *parts[:2]]))
+        typer.echo(", ".join(parts[2:]))
         raise typer.Exit
 
 
@@ -44,6 +60,28 @@ def main() -> int:
     # tenth of its time. Verbs that live longer turn it on again.
     gc.disable()
     return boundary.run(_parse_and_run)
+
+
+def complete_for_kubectl() -> int:
+    """
+    Complete `kubectl fencectl …`: kubectl runs `kubectl_complete-fencectl` with the words so far.
+
+    The last one is unfinished. It reads a word on each line, and a line with a colon and a number: 4, that no file
+    names are meant.
+    """
+    gc.disable()
+    command = typer.main.get_command(app)
+    from typer._completion_classes import BashComplete
+
+    words = sys.argv[1:] or [""]
+    try:
+        completer = BashComplete(command, {}, "fencectl", "_FENCECTL_COMPLETE")
+        found = completer.get_completions(words[:-1], words[-1])
+        sys.stdout.write("".join(f"{one.value}\n" for one in found))
+    except Exception:  # noqa: BLE001, S110  nothing on offer, and no error in the middle of a line
+        pass
+    sys.stdout.write(":4\n")
+    return 0
 
 
 def _parse_and_run(session: boundary.Session) -> int:

@@ -21,6 +21,7 @@ from fencectl.cliparts import (
     common_options,
     duration,
     not_empty,
+    offering,
     one_context,
 )
 from fencectl.core.errors import UsageError
@@ -161,16 +162,31 @@ def recover(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, change nothing")] = False,
     # NB: how `--dry-run=server` is read, see `clihelp.soften`.
     dry_run_server: Annotated[bool, typer.Option("--dry-run-server", hidden=True)] = False,
-    holder: Annotated[str | None, typer.Option("--holder", metavar="ID", help="Only this holder")] = None,
+    holder: Annotated[
+        str | None,
+        typer.Option("--holder", metavar="ID", autocompletion=offering("holders"), help="Only this holder"),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every dead holder")] = False,
     accept_presumed: Annotated[
         bool, typer.Option("--accept-presumed", help="Presumed dead is dead enough")
     ] = False,
     node_verified: Annotated[
-        list[str] | None, typer.Option("--node-verified", metavar="NODE", help="A node that you have checked")
+        list[str] | None,
+        typer.Option(
+            "--node-verified",
+            metavar="NODE",
+            autocompletion=offering("mutating"),
+            help="A node that you have checked",
+        ),
     ] = None,
     resume_kept: Annotated[
-        list[str] | None, typer.Option("--resume-kept", metavar="FENCE", help="A kept suspension that may go")
+        list[str] | None,
+        typer.Option(
+            "--resume-kept",
+            metavar="FENCE",
+            autocompletion=offering("kept"),
+            help="A kept suspension that may go",
+        ),
     ] = None,
     watch_for: Annotated[
         str | None, typer.Option("--watch-for", metavar="DURATION", help="Watch the heartbeat longer than 40s")

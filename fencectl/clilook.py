@@ -22,6 +22,7 @@ from fencectl.cliparts import (
     common_options,
     duration,
     not_empty,
+    offering,
     one_context,
 )
 from fencectl.core.errors import UsageError
@@ -79,9 +80,15 @@ def fences(
 def release(
     ctx: typer.Context,
     fence: Annotated[
-        list[str] | None, typer.Argument(metavar="FENCE", help="A fence, as `fences` names it")
+        list[str] | None,
+        typer.Argument(metavar="FENCE", autocompletion=offering("fences"), help="A fence, as `fences` names it"),
     ] = None,
-    holder: Annotated[str | None, typer.Option("--holder", metavar="ID", help="Only this holder's fences")] = None,
+    holder: Annotated[
+        str | None,
+        typer.Option(
+            "--holder", metavar="ID", autocompletion=offering("holders"), help="Only this holder's fences"
+        ),
+    ] = None,
     explain: Explain = False,
     shell: ShellChoice = "posix",
     output_dir: Annotated[

@@ -94,7 +94,21 @@ def _keep_verbosity(ctx: typer.Context, value: int) -> int:
     return value
 
 
-Contexts = Annotated[list[str] | None, typer.Option("--context", metavar="NAME", help="Kubeconfig context")]
+def offering(what: str) -> Any:
+    """Give what completes a value: contexts, or what is held on the cluster that the line names so far."""
+
+    def offered(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        from fencectl.commands import completing
+
+        return completing.offer(what, ctx.params, incomplete)
+
+    return offered
+
+
+Contexts = Annotated[
+    list[str] | None,
+    typer.Option("--context", metavar="NAME", autocompletion=offering("contexts"), help="Kubeconfig context"),
+]
 Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Kubeconfig file")]
 ConfigFile = Annotated[str | None, typer.Option("--config", metavar="FILE", help="fencectl.yaml to use")]
 ProfileChoice = Annotated[

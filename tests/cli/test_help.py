@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from fencectl.clitext import VERB_HELP
 from fencectl.core.verbs import VERBS as KNOWN_VERBS
 from tests.cli.conftest import Program
 
+PROJECT = (Path(__file__).parents[2] / "pyproject.toml").read_text()
 ROOT: Any = typer.main.get_command(cli.app)
 VERBS: tuple[str, ...] = tuple(ROOT.commands)
 FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z-]*", re.IGNORECASE)
@@ -89,10 +92,16 @@ def test_called_as_a_kubectl_plugin_it_says_so(program: Program) -> None:
     assert ended.err.splitlines()[1].startswith("hint: did you mean `kubectl fencectl fences`?")
 
 
-def test_version_is_one_line(program: Program) -> None:
-    """As scripts read it."""
+def test_version_is_the_first_line_and_what_it_runs_on_stands_below(program: Program) -> None:
+    """A script reads the first; whoever reports a fault copies all three."""
     ended = program("--version")
-    assert (ended.status, ended.out) == (0, f"fencectl {__version__}\n")
+    first, system, parts = ended.out.splitlines()
+    assert (ended.status, first) == (0, f"fencectl {__version__}")
+    match = re.fullmatch(r"Python 3\.\d+\.\d+, \w+ \w+, (.*)", system)
+    assert match is not None
+    named = {part.rpartition(" ")[0] for part in f"{match[1]}, {parts}".split(", ")}
+    assert named == {re.split("[>=<]", need)[0] for need in tomllib.loads(PROJECT)["project"]["dependencies"]}
+    assert max(map(len, ended.out.splitlines())) <= 80
 
 
 def test_answers_to_habits_name_only_what_exists() -> None:
