@@ -7,8 +7,10 @@ Fixtures: the two clusters that tests run on.
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,15 +69,53 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"runbooks: {len(run)} command blocks were run in the state that they are for")
 
 
+# Runs of the program by the dozen, each along the lines of the ones in `test_deploy.py` and `test_recover.py`.
+REPEATED = tuple(
+    f"tests/e2e/{name}.py::"
+    for name in (
+        "test_deploy_contended",
+        "test_deploy_killed",
+        "test_deploy_nested",
+        "test_deploy_struck",
+        "test_hold",
+        "test_recover_at_odds",
+        "test_recover_refusals",
+        "test_release_chain",
+    )
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
-    Leave the examples that hypothesis makes unmeasured.
+    Leave unmeasured what goes where another test has been measured.
 
-    The line tracer doubles what they cost, and each goes where the ones written by hand have been measured.
+    The line tracer doubles what a test costs: the examples that hypothesis makes, a test on the real cluster that
+    runs on the sandbox too, and what is marked `no_cover` because it repeats one thing very often.
     """
+    twins = {item.nodeid for item in items}
     for item in items:
-        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        made = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        twin = item.nodeid.replace("[real", "[sandbox")
+        if made or item.nodeid.startswith(REPEATED) or (twin != item.nodeid and twin in twins):
             item.add_marker(pytest.mark.no_cover)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector never look at the thousands of tests again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let the processes of a test that is not measured not be measured either."""
+    if item.get_closest_marker("no_cover") is None:
+        return (yield)
+    measured = {name: os.environ.pop(name) for name in tuple(os.environ) if name.startswith("COVERAGE_PROCESS_")}
+    try:
+        return (yield)
+    finally:
+        os.environ.update(measured)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -148,6 +148,7 @@ def release_as_printed(scene: Scene, patches: Sequence[GuardedPatch], left: Fenc
 CELLS = cells()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("how", "rolled", "number"),
     CELLS,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import pytest
+
 from fencectl.core.errors import ExitCode
 from fencectl.core.identity import parse_holder
 from fencectl.run.leasing import LeaseBusyError
@@ -45,6 +47,7 @@ class Racer(threading.Thread):
         return 0
 
 
+@pytest.mark.no_cover
 def test_of_two_deploys_at_once_one_runs_and_the_other_says_who_fifty_times() -> None:
     """Both have read a free lease, and write in the same moment; the token grows by one each time."""
     first = Scene()

@@ -12,8 +12,8 @@ from collections import Counter
 
 import pytest
 
-SEEDS = 700
-CHUNK = 50
+SEEDS = 2000
+CHUNK = 25
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -160,7 +160,8 @@ class _Server:
         self._process.wait(60)
 
 
-_servers: dict[str, _Server] = {}
+# By module, and by what is to be measured of it.
+_servers: dict[tuple[str, tuple[tuple[str, str], ...]], _Server] = {}
 _lock = threading.Lock()
 
 
@@ -187,16 +188,17 @@ def start(
 
 
 def server_for(module: str, environ: Mapping[str, str]) -> _Server:
-    """Give the process that forks for this module, started once."""
+    """Give the process that forks for this module, measured or not, started once each."""
+    measured = {name: value for name, value in environ.items() if name.startswith("COVERAGE_")}
+    key = module, tuple(sorted(measured.items()))
     with _lock:
-        if module not in _servers:
-            measured = {name: value for name, value in environ.items() if name.startswith("COVERAGE_")}
+        if key not in _servers:
             kept = {
                 name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "LC_ALL")
             }
             own = {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
-            _servers[module] = _Server(module, kept | measured | own)
-        return _servers[module]
+            _servers[key] = _Server(module, kept | measured | own)
+        return _servers[key]
 
 
 def close() -> None:
