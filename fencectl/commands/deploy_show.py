@@ -321,7 +321,8 @@ class Show:
             what += f", {result.handed.counts}"
         what += certified.clause(plan, result)
         said = [*certified.aloud(result, self._err), *self._followed(result)]
-        return [f"{self._err.good} {what}: nothing is fenced", *said]
+        story = f"  story: fencectl history show {result.generation} --context {quoted(self._label)}"
+        return [f"{self._err.good} {what}: nothing is fenced", *said, story]
 
     def _bad(self, result: Result, took: str, lease: str) -> list[str]:
         left = left_lines(result, lease, self._label, self._err)

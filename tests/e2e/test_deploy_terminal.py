@@ -51,7 +51,7 @@ def test_command_writes_as_if_it_were_alone_and_progress_leaves_nothing_behind(
     assert rows[at - 1].endswith("8  the command runs")
     assert rows[at + 1] == "red 100%"
     assert rows[at + 2].endswith("8  the command has ended with 0")
-    assert rows[-1].startswith("✓ deployed generation 1 to prod in ")
+    assert rows[-2].startswith("✓ deployed generation 1 to prod in ")
     assert screen.cursor == (len(rows), 0)
     scene.assert_free()
 

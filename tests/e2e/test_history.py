@@ -23,7 +23,8 @@ def test_deploys_are_listed_and_one_is_told_with_its_timeline(scene: DeployScene
     """One that went well and one that failed; what is asked for and not there is said, with what is."""
     nothing = scene.run("history")
     assert (nothing.code, "no deploy of prod is recorded" in nothing.stdout) == (0, True), nothing.text
-    assert scene.deploy(*scene.fences, command=("true",)).code == 0
+    done = scene.deploy(*scene.fences, command=("true",))
+    assert (done.code, "  story: fencectl history show 1 --context prod" in done.stderr) == (0, True), done.text
     assert scene.deploy(command=("sh", "-c", "exit 3")).code == 18
 
     listed = scene.run("history")
