@@ -23,14 +23,13 @@ from typing import Any, assert_never
 
 from fencectl.core.gojson import encode_ascii
 from fencectl.core.record_write import Change
-from fencectl.core.records import HOLDS_NOTHING, VERSION, decode_entry
+from fencectl.core.records import HOLDS_NOTHING, INTERRUPTED, VERSION, decode_entry
 from fencectl.core.refs import dig, text_or_none
 from fencectl.core.restored import Restored, RestoreVerdict
 from fencectl.core.times import second_time
 
 RESTORING = "restoring"
 """The phase of a record while objects are being restored; written before the first of them is."""
-INTERRUPTED = "interrupted"
 LONGEST_REASON = 1000
 
 # NB: what `fences` shows as a claim, whether or not a run of ours would name one so.

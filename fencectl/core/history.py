@@ -16,7 +16,7 @@ import msgspec
 
 from fencectl.core.certification import Certification, read_certification
 from fencectl.core.identity import Holder, parse_holder
-from fencectl.core.records import decode_entry
+from fencectl.core.records import INTERRUPTED, decode_entry
 from fencectl.core.refs import text_or_none
 from fencectl.core.restored import RestoreVerdict
 from fencectl.core.times import parse_time
@@ -74,7 +74,7 @@ class Past(msgspec.Struct, frozen=True):
 
     `outcome` None: none was written. `held`: the lease is still its own, so it may be running. `code`: its exit
     code. `certification`: None where the record tells none. `failed_at` and `failure`: what failed first.
-    `rollback`: None where there was none.
+    `rollback`: None where there was none. `found_by`, `found_at`: which later run found it dead, and when.
     `more`: so many spans found no room in the record.
     `problem`: why the entry cannot be read, else None; then nothing else is known.
     """
@@ -96,6 +96,8 @@ class Past(msgspec.Struct, frozen=True):
     failed_at: datetime | None = None
     failure: str | None = None
     held: bool = False
+    found_by: Holder | None = None
+    found_at: datetime | None = None
     problem: str | None = None
 
     @property
@@ -107,7 +109,7 @@ class Past(msgspec.Struct, frozen=True):
             kept = sum(span.how == "kept" for span in self.spans)
             outcome = _OUTCOMES.get(self.outcome, self.outcome)
             return f"{outcome}, {kept} kept" if kept else outcome
-        return f"{self.phase or 'running'}" if self.held else "no outcome"
+        return f"{self.phase or 'running'}" if self.held else INTERRUPTED
 
     @property
     def revision(self) -> str | None:
@@ -159,6 +161,8 @@ def _read(generation: int, text: Any, lease_holder: str | None) -> Past:
         more=(_number(value.get("more")) or 0) + unread,
         failed_at=parse_time(failure.get("at")),
         failure=text_or_none(failure.get("what")),
+        found_by=_holder(value.get("foundBy")),
+        found_at=parse_time(value.get("foundAt")),
         held=outcome is None and bool(identity) and identity == lease_holder,
     )
 
@@ -182,6 +186,10 @@ def _spans(value: Any) -> tuple[tuple[Span, ...], int]:
             continue
         found.append(Span(step, what, began_at, parse_time(one.get("to")), text_or_none(one.get("how"))))
     return tuple(found), unread
+
+
+def _holder(value: Any) -> Holder | None:
+    return parse_holder(value) if isinstance(value, str) and value else None
 
 
 def _number(value: Any) -> int | None:

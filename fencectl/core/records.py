@@ -25,6 +25,8 @@ from fencectl.core.times import age_text, parse_time
 
 _KEY = re.compile(r"(record|hold|claim)-([a-z0-9][a-z0-9-]{0,62})", re.ASCII)
 VERSION = 1
+INTERRUPTED = "interrupted"
+"""The outcome of a run that was ended by a signal, or died without writing any."""
 HOLDS_NOTHING = "pre-mutation"
 """The class of a claim that moved nothing: it is told, and keeps nobody out."""
 

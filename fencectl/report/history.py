@@ -81,15 +81,19 @@ def as_story(past: Past, source: Source, *, style: Style = PLAIN) -> list[str]:
     if past.failure:
         at = f"{clock_text(past.failed_at, now=source.observed_at)} " if past.failed_at else ""
         lines += wrap(f"{at}{visible(past.failure)}", first="first failure  ", rest=" " * 15)
-    if past.outcome is None:
-        lines += wrap(_without_outcome(past), first=f"{style.look} ", rest="  ")
+    if past.outcome is None or past.found_by is not None:
+        lines += wrap(_without_outcome(past, source), first=f"{style.look} ", rest="  ")
     return lines
 
 
-def _without_outcome(past: Past) -> str:
+def _without_outcome(past: Past, source: Source) -> str:
     if past.held:
         return "the lease is still held by this run: it goes on, or it was killed; `fencectl fences` says which"
-    return f"nobody wrote how it ended; it was last seen in phase `{visible(past.phase or 'unknown')}`"
+    said = f"nobody wrote how it ended; it was last seen in phase `{visible(past.phase or 'unknown')}`"
+    if past.found_by is None:
+        return said
+    at = f" at {clock_text(past.found_at, now=source.observed_at)}" if past.found_at is not None else ""
+    return f"{said}, and was found dead by {visible(cut(past.found_by.title))}{at}"
 
 
 def _certified(past: Past) -> str | None:
@@ -249,6 +253,7 @@ def as_data(past: Past) -> dict[str, Any]:
         "outcome": past.outcome,
         "phase": past.phase,
         "holdsLease": past.held,
+        "foundDeadBy": past.found_by.identity if past.found_by is not None else None,
         "exitCode": past.code,
         "step": past.step,
         "token": past.token,

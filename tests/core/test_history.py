@@ -44,8 +44,21 @@ def test_ended_deploy_tells_outcome_time_and_what_stays() -> None:
 def test_deploy_without_outcome_runs_only_where_the_lease_is_still_its_own() -> None:
     """A killed deploy writes no outcome either; the lease tells the two apart as far as a record can."""
     assert [past.result for past in read_history(record(1), lease_holder=RUN)] == ["deploying"]
-    assert [past.result for past in read_history(record(1), lease_holder="another")] == ["no outcome"]
-    assert [past.result for past in read_history(record(1), lease_holder=None)] == ["no outcome"]
+    assert [past.result for past in read_history(record(1), lease_holder="another")] == ["interrupted"]
+    assert [past.result for past in read_history(record(1), lease_holder=None)] == ["interrupted"]
+
+
+def test_run_that_a_later_one_found_dead_says_by_whom_and_when() -> None:
+    """The outcome was written for it; what cannot be read of that is left out."""
+    (past,) = read_history(
+        record(1, outcome="interrupted", foundBy=RUN, foundAt="2026-11-30T03:01:29Z"), lease_holder=RUN
+    )
+    assert (past.result, past.held, past.took_s) == ("interrupted", False, None)
+    assert past.found_by is not None
+    assert past.found_by.identity == RUN
+    assert past.found_at == datetime(2026, 11, 30, 3, 1, 29, tzinfo=UTC)
+    (odd,) = read_history(record(1, outcome="interrupted", foundBy=7, foundAt="x"), lease_holder=RUN)
+    assert (odd.found_by, odd.found_at) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,19 @@ def test_axis_of_a_short_deploy_names_no_second_twice() -> None:
     assert axis.split() == ["02:50:05", "02:50:06", "UTC"]
 
 
+def test_story_of_a_run_that_died_says_who_found_it_dead() -> None:
+    """It has written no end itself, and none is made up."""
+    found = {"outcome": "interrupted", "foundBy": RUN, "foundAt": at("03:10:00")}
+    lines = as_story(deploy(phase="restoring", **found), SOURCE)
+    assert lines[1] == "run 18093399201 attempt 1 job 51234890117, since 02:50:05Z"
+    assert " ".join(" ".join(lines[-3:]).split()).endswith(
+        "! nobody wrote how it ended; it was last seen in phase `restoring`, and was found dead by"
+        " run 18093399201 attempt 1 job 51234890117 at 03:10:00Z"
+    )
+    assert as_data(deploy(**found))["foundDeadBy"] == RUN
+    assert as_data(FAILED)["foundDeadBy"] is None
+
+
 CANARY = deploy(
     outcome="failed",
     code=18,
