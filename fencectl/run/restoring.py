@@ -99,6 +99,10 @@ class Restorer:
             verdict = RestoreVerdict.PARTIAL if restored.moved else RestoreVerdict.SUPERSEDED
             self._end(verdict, f"{failure.sentence}: {failure.reason}")
             raise
+        except BaseException as failure:
+            # NB: it may have been in the middle of a write, and then nobody can say what came of that.
+            self._end(RestoreVerdict.UNKNOWN, f"it ended unexpectedly ({type(failure).__name__})")
+            raise
         finally:
             restored.took_s = self._hands.clock.monotonic_s() - begun_s
 
