@@ -30,12 +30,9 @@ def kept_lines(kept: Kept, label: str, style: Style) -> list[str]:
         lines += wrap(f"as before this deploy, {names}", first="now     ", rest="        ")
         lines[-1] += f": {style.capitals('KEPT')} on purpose"
     if lines:
-        adopt = (
-            f"merge the fix or the revert first, then `fencectl deploy --adopt-kept --context {quoted(label)} …`"
-        )
-        or_ = f"`fencectl fences --context {quoted(label)}` shows how to resume" if kept.before else ""
-        if fences and not or_:
-            or_ = _resume(fences)
+        adopt = "merge the fix or the revert first, then `fencectl deploy --adopt-kept`"
+        shows = f"`fencectl fences --context {quoted(label)}` shows how to resume"
+        or_ = shows if kept.before else _resume(fences)
         lines += wrap(f"{adopt}, or {or_}", first="hint: ", rest="      ")
     return lines
 
