@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.clusters import Cluster, make_configmap
+from tests.support.clusters import NODES, Cluster, make_configmap
 from tests.support.deploys import Child, DeployScene
 from tests.support.manifests import config_map, deploy, names, no_lease, write
 
@@ -239,3 +239,31 @@ def test_interrupt_while_the_certify_command_runs_ends_it_and_releases_everythin
     assert scene.record()["outcome"] == "interrupted"
     assert scene.record()["certification"]["outcome"] == "unavailable"
     scene.assert_free()
+
+
+def test_rolled_nodes_are_certified_in_a_deploy_without_a_canary(boxed: DeployScene) -> None:
+    """Said in the plan and in the sum; one that is rejected is left for a person, and nothing is applied."""
+    for name in ("worker-2", "worker-3"):
+        ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        assert boxed.cluster.merge_patch(f"{NODES}/{name}/status", ready).status == 200
+    app = write(boxed, config_map("app"))
+    roll = ("--node", "worker-2", "--node", "worker-3", "--node-command", "true", "-f", app)
+    looks = "sh -c 'echo certifies $FENCECTL_NODE'"
+    plan = deploy(boxed, *roll, "--certify", looks, "--dry-run")
+    assert "   6  certify each of them by sh -c 'echo certifies $FENCECTL_NODE', the first before" in plan.stdout
+    done = deploy(boxed, *roll, "--certify", looks)
+    assert done.code == 0, done.text
+    assert done.stdout.split() == ["certifies", "worker-2", "certifies", "worker-3"]
+    assert "1 of 1 objects applied, 1 changed, 2 nodes, nodes certified: nothing is fenced" in done.stderr
+    assert boxed.record()["certification"]["outcome"] == "certified"
+    rejected = deploy(boxed, *roll, "--certify", "sh -c 'exit 3'", "--allow-uncertified")
+    assert rejected.code == 11, rejected.text
+    said = " ".join(rejected.stderr.split())
+    assert "reason: node/worker-2 was rejected reason: the certify command ended with 3" in said
+    assert "recover --node-verified worker-2" in said
+    assert boxed.record(2)["certification"] == {
+        "outcome": "uncertified",
+        "rejected": True,
+        "why": "node/worker-2: the certify command ended with 3",
+    }
+    assert boxed.cluster.get("/api/v1/nodes/worker-3")["metadata"].get("annotations", {}) == {}
