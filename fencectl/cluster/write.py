@@ -98,13 +98,18 @@ def apply(
 
 
 def delete(
-    sender: Sender, target: ObjectRef, resource_version: str, *, deadline_s: float = WRITE_DEADLINE_S
+    sender: Sender, target: ObjectRef, resource_version: str | None, *, deadline_s: float = WRITE_DEADLINE_S
 ) -> Answer:
-    """Delete an object as it was read: refused where it is another one by now, or was written meanwhile."""
+    """
+    Delete an object as it was read: refused where it is another one by now, or was written meanwhile.
+
+    `resource_version` None: however it was written since; for what cannot be changed.
+    """
+    version = {} if resource_version is None else {"resourceVersion": resource_version}
     body = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
-        "preconditions": {"uid": target.uid, "resourceVersion": resource_version},
+        "preconditions": {"uid": target.uid, **version},
         "propagationPolicy": "Background",
     }
     found = _ask(sender, "DELETE", target.path, encode(body), "application/json", None, deadline_s)

@@ -15,7 +15,7 @@ from fencectl.cluster.read import Reads
 from fencectl.cluster.transport import Transport
 from fencectl.commands.options_acting import DeployOptions
 from fencectl.core.apply_plan import ApplyPlan, Change, SetPlan, What
-from fencectl.core.applyset import Contents, contents_of, label_for, read_contents
+from fencectl.core.applyset import Contents, contents_of, default_set, label_for, read_contents
 from fencectl.core.errors import UsageError
 from fencectl.core.gojson import encode
 from fencectl.core.manifest_text import NOTHING, ManifestError
@@ -249,7 +249,7 @@ class Planner:
 
     @property
     def _set_name(self) -> str:
-        return self.options.applyset or f"{self.lease[1]}-applyset"
+        return self.options.applyset or default_set(self.lease[1])
 
     def _applyset(self, refs: Sequence[ObjectRef]) -> SetPlan | None:
         """The set, once one is kept: a deploy without `--prune` must not take its members out of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fencectl.core.answers import FieldConflict
@@ -10,7 +10,7 @@ from fencectl.core.applies import Configuration
 from fencectl.core.applyset import Contents, parent_of, set_id
 from fencectl.core.diffing import FieldChange
 from fencectl.core.gojson import encode
-from fencectl.core.refs import ObjectRef
+from fencectl.core.refs import ObjectRef, Raw
 
 
 class What(StrEnum):
@@ -55,7 +55,8 @@ class Planned:
 
     `version`: the resourceVersion that was read, None where there was none. `definition`: the name of the
     CustomResourceDefinition of this deploy that brings its kind. `has_status`: its kind has a status to follow.
-    `held`: it is a suspension of this run, so that nothing of it moves before the fences are gone.
+    `held`: it is a suspension of this run, so that nothing of it moves before the fences are gone. `tried`: what
+    the server's dry run made of it, as the server answered; None where it could not be tried.
     """
 
     configuration: Configuration
@@ -63,6 +64,8 @@ class Planned:
     definition: str | None = None
     has_status: bool = True
     held: bool = False
+    # NB: may be a Secret; a repr ends up in logs.
+    tried: Raw | None = field(default=None, repr=False, compare=False)
 
     @property
     def ref(self) -> ObjectRef:

@@ -40,6 +40,11 @@ def set_id(namespace: str, name: str) -> str:
     return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
 
 
+def default_set(lease: str) -> str:
+    """The name of the parent beside a lease of this name, where nobody gives another."""
+    return f"{lease}-applyset"
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """Where members may be: kinds, and namespaces."""

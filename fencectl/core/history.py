@@ -13,10 +13,12 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from fencectl.core.certification import Certification, read_certification
 from fencectl.core.identity import Holder, parse_holder
 from fencectl.core.records import INTERRUPTED, decode_entry
+from fencectl.core.recovery_point import KEPT_POINTS, Summary, read_summary
 from fencectl.core.refs import text_or_none
 from fencectl.core.restored import RestoreVerdict
 from fencectl.core.times import parse_time
@@ -76,7 +78,8 @@ class Past(msgspec.Struct, frozen=True):
     code. `certification`: None where the record tells none. `failed_at` and `failure`: what failed first.
     `rollback`: None where there was none. `found_by`, `found_at`: which later run found it dead, and when.
     `more`: so many spans found no room in the record.
-    `problem`: why the entry cannot be read, else None; then nothing else is known.
+    `problem`: why the entry cannot be read, else None; then nothing else is known. `recovery`: its recovery point;
+    `restorable`: which is one of the newest three, so that it is still kept.
     """
 
     generation: int
@@ -99,6 +102,8 @@ class Past(msgspec.Struct, frozen=True):
     found_by: Holder | None = None
     found_at: datetime | None = None
     problem: str | None = None
+    recovery: Summary | None = None
+    restorable: bool = False
 
     @property
     def result(self) -> str:
@@ -132,6 +137,8 @@ def read_history(data: Mapping[str, Any], *, lease_holder: str | None = None) ->
         match = _KEY.fullmatch(key)
         if match is not None:
             found.append(_read(int(match.group(1)), text, lease_holder))
+    newest = sorted((past.generation for past in found if past.recovery is not None), reverse=True)[:KEPT_POINTS]
+    found = [structs.replace(past, restorable=past.generation in newest) for past in found]
     return tuple(sorted(found, key=lambda past: -past.generation))
 
 
@@ -164,6 +171,7 @@ def _read(generation: int, text: Any, lease_holder: str | None) -> Past:
         found_by=_holder(value.get("foundBy")),
         found_at=parse_time(value.get("foundAt")),
         held=outcome is None and bool(identity) and identity == lease_holder,
+        recovery=read_summary(value.get("recovery")),
     )
 
 

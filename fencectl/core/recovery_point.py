@@ -149,14 +149,18 @@ def pack(point: RecoveryPoint) -> Packed:
     text = encode_ascii(_as_data(point))
     data = compress(text.encode("ascii"))
     if len(text) > LARGEST_BYTES or len(data) > MOST_PARTS * PART_BYTES:
-        raise PointTooLargeError(
-            f"no recovery point can hold what this deploy may change: {len(point.objects)} objects, "
-            f"{len(data)} bytes compressed",
-            reason=f"at most {LARGEST_BYTES} bytes, {MOST_PARTS * PART_BYTES} compressed. Nothing was changed",
-            hint="deploy it in smaller parts",
-        )
+        raise too_large(f"{len(point.objects)} objects, {len(data)} bytes compressed")
     parts = tuple(data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
     return Packed(Summary(digest_of(data), len(parts), len(point.objects), len(data)), parts)
+
+
+def too_large(how_much: str) -> PointTooLargeError:
+    """The error for what no point can hold; `how_much`: a clause."""
+    return PointTooLargeError(
+        f"no recovery point can hold what this deploy may change: {how_much}",
+        reason=f"at most {LARGEST_BYTES} bytes, {MOST_PARTS * PART_BYTES} compressed. Nothing was changed",
+        hint="deploy it in smaller parts",
+    )
 
 
 def compress(data: bytes) -> bytes:
@@ -360,12 +364,14 @@ def part_in(found: Raw) -> bytes | None:
         return None
 
 
-def outlived(generations: Collection[int], *, own: int) -> frozenset[int]:
+def outlived(stored: Collection[int], *, own: int, recorded: Collection[int]) -> frozenset[int]:
     """
-    Which generations' points go once that of `own` is stored: all but the newest three, counted from it.
+    Which of the `stored` generations go once that of `own` is whole: all but the newest three that can be used.
 
-    Higher ones are of a record that was lost, whose numbers have started anew. No record tells of them any more,
-    but they may be all that is left of a good state: they stay until their number comes up.
+    `recorded`: those of which a record tells a point. One of which none does was left by a run that ended before
+    it could change anything, perhaps with a part of it only: it goes, and pushes out none that is whole. Higher
+    ones are of a record that was lost, whose numbers have started anew. They may be all that is left of a good
+    state, so they stay until their number comes up.
     """
-    until_now = sorted({one for one in generations if one <= own} | {own}, reverse=True)
-    return frozenset(until_now[KEPT_POINTS:])
+    usable = sorted({own, *(one for one in recorded if one < own)}, reverse=True)[:KEPT_POINTS]
+    return frozenset(one for one in stored if one <= own and one not in usable)

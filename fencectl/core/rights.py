@@ -2,8 +2,9 @@
 What each command needs to be allowed: the one list, from which roles are printed and permissions are asked.
 
 Three roles, each with all of the one before: `report` reads, `recover` also releases and holds, `deploy` also
-places, records and drains. What a deploy's own command or manifests need is not in them: only who runs the deploy
-knows that.
+places, records and drains. What a deploy's own command or manifests need is not in them, nor reading (`get`, and
+`list` where they are many) what they or the suspended Flux objects apply, which the recovery point captures: only
+who runs the deploy knows that.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from fencectl.core.applyset import default_set
 from fencectl.core.profiles import Profile
 
 # Flux's groups that have kinds which can be suspended (`spec.suspend`).
@@ -119,6 +121,15 @@ def rules_for(role: Role, profile: Profile) -> tuple[Rule, ...]:
     return (
         *rules,
         Rule(("coordination.k8s.io",), ("leases",), ("create",), "take the lease", namespace=beside),
+        Rule(("",), ("secrets",), ("get", "list", "create", "delete"), "recovery points", namespace=beside),
+        Rule(
+            ("",),
+            ("configmaps",),
+            ("get",),
+            "what deploys have applied before",
+            namespace=beside,
+            names=(default_set(profile.lease[1]),),
+        ),
         Rule(("",), ("pods",), ("list",), "drain nodes"),
         Rule(("",), ("pods/eviction",), ("create",), "drain nodes"),
         Rule(("apps",), ("daemonsets",), ("get",), "tell which pods a drain leaves"),

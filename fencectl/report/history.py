@@ -12,6 +12,7 @@ import msgspec
 
 from fencectl.core.certification import Outcome
 from fencectl.core.history import Past, Span
+from fencectl.core.recovery_point import Summary
 from fencectl.core.times import age_text, clock_text, second_time
 from fencectl.report.escape import code_span, cut, fence_for, inline, visible
 from fencectl.report.machine import time_data
@@ -75,6 +76,8 @@ def as_story(past: Past, source: Source, *, style: Style = PLAIN) -> list[str]:
         lines += wrap(visible(cut(said, 300)), first="canary   ", rest=" " * 9)
     if past.rollback is not None:
         lines += wrap(visible(cut(past.rollback.words, 300)), first="rollback ", rest=" " * 9)
+    if past.recovery is not None:
+        lines += wrap(_recovery(past, past.recovery), first="recovery point  ", rest=" " * 16)
     lines += _bars(past, source, style)
     if past.more:
         lines += wrap(f"{past.more} more found no room in the record", first=f"{style.look} ", rest="  ")
@@ -84,6 +87,20 @@ def as_story(past: Past, source: Source, *, style: Style = PLAIN) -> list[str]:
     if past.outcome is None or past.found_by is not None:
         lines += wrap(_without_outcome(past, source), first=f"{style.look} ", rest="  ")
     return lines
+
+
+def _recovery(past: Past, summary: Summary) -> str:
+    objects = f"{summary.objects} {'object' if summary.objects == 1 else 'objects'}"
+    gone = "" if past.restorable else ", no longer kept"
+    return f"{objects}, {size_text(summary.size)}{gone}"
+
+
+def size_text(size: int) -> str:
+    """A number of bytes as people say it: `812 bytes`, `3.1 KiB`, `20.4 MiB`."""
+    if size < 1024:
+        return f"{size} {'byte' if size == 1 else 'bytes'}"
+    kib = size / 1024
+    return f"{kib:.1f} KiB" if kib < 1024 else f"{kib / 1024:.1f} MiB"
 
 
 def _without_outcome(past: Past, source: Source) -> str:
@@ -214,6 +231,8 @@ def as_markdown_story(past: Past, source: Source) -> str:
         lines += [f"Canary: {inline(said)}", ""]
     if past.rollback is not None:
         lines += [f"Rollback: {inline(past.rollback.words)}", ""]
+    if past.recovery is not None:
+        lines += [f"Recovery point: {_recovery(past, past.recovery)}", ""]
     if past.spans:
         lines += ["```mermaid", *_gantt(past, source), "```", ""]
     if past.failure:
@@ -283,6 +302,7 @@ def as_data(past: Past) -> dict[str, Any]:
             for span in past.spans
         ],
         "timelineMore": past.more,
+        "recovery": None if past.recovery is None else {**past.recovery.entry, "kept": past.restorable},
         "problem": past.problem,
     }
 

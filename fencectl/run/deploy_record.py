@@ -19,11 +19,15 @@ from fencectl.core.deploy import DeployPlan
 from fencectl.core.errors import ExitCode, FencectlError, PersonNeededError
 from fencectl.core.gojson import StrictJSONError, decode_strict, encode_ascii
 from fencectl.core.identity import parse_holder
+from fencectl.core.journal import Journal
 from fencectl.core.record_write import Change, data_of
+from fencectl.core.records import VERSION
+from fencectl.core.recovery_point import Summary
 from fencectl.core.refs import dig
 from fencectl.core.times import second_time
+from fencectl.evidence.redact import redact_command
 from fencectl.run.record import Record, RecordBook
-from fencectl.run.stage import Result
+from fencectl.run.stage import Result, Stage
 from fencectl.run.timeline import Timeline
 
 _KEY = "record-"
@@ -56,7 +60,9 @@ class DeployRecord:
     The story of one run in the record beside its lease. `command`: secrets are taken out of it already.
 
     `plan`: whether it runs over claims, and what it undoes. `rollback`: what became of a rollback, or that one is
-    `owed`. `certification`: what is known of the canary. `is_begun`: its first write was acknowledged.
+    `owed`. `certification`: what is known of the canary. `is_begun`: its first write was acknowledged. `recovery`:
+    what it tells of its recovery point from the next write on. `points`: the other generations of which a record
+    tells a point, as of the last write.
     """
 
     book: RecordBook
@@ -70,6 +76,8 @@ class DeployRecord:
     rollback: dict[str, Any] | str | None = None
     certification: Certification = NOT_REQUESTED
     is_begun: bool = False
+    recovery: Summary | None = None
+    points: frozenset[int] = frozenset()
 
     def last_token(self) -> int:
         """The highest fencing token that any record tells, so that a deleted lease does not start again."""
@@ -126,6 +134,7 @@ class DeployRecord:
         self, record: Record, phase: str, token: int, outcome: str | None, result: Result
     ) -> tuple[Change, ...]:
         data = data_of(record.seen)
+        self.points = frozenset(number for number, one in _records(record) if _may_have_a_point(one))
         if self.generation is None or not self._is_own(data.get(f"{_KEY}{self.generation}")):
             # NB: also where a write of another run that was still under way has taken that number meanwhile.
             self._must_be_new(record, token)
@@ -133,7 +142,7 @@ class DeployRecord:
             last = max((number for number, _ in _records(record)), default=0)
             self.generation = max(last, *claimed(data)) + 1
         value: dict[str, Any] = {
-            "v": 1,
+            "v": VERSION,
             "generation": self.generation,
             "holder": self.holder,
             "token": token,
@@ -145,6 +154,8 @@ class DeployRecord:
         }
         if self.rollback is not None:
             value["rollback"] = self.rollback
+        if self.recovery is not None:
+            value["recovery"] = self.recovery.entry
         if outcome is not None:
             ended = second_time(self.clock.wall())
             value |= {"outcome": outcome, "step": result.step, "code": result.code, "endedAt": ended}
@@ -178,9 +189,28 @@ class DeployRecord:
             return False
 
 
+def story_of(stage: Stage, plan: DeployPlan, own: Journal, timeline: Timeline) -> DeployRecord:
+    """The story of a deploy that begins; secrets on its command line do not get into it."""
+    command = redact_command(plan.payload, stage.environ)
+    return DeployRecord(
+        stage.book,
+        stage.clock,
+        holder=own.holder,
+        begun_at=own.at,
+        command=command,
+        timeline=timeline,
+        plan=plan,
+    )
+
+
 def _last_token(record: Record) -> int:
     tokens = [dig(value, "token") for _, value in _records(record)]
     return max((token for token in tokens if isinstance(token, int) and not isinstance(token, bool)), default=0)
+
+
+def _may_have_a_point(value: Any) -> bool:
+    """Whether a record tells of a recovery point, or may: one that this version cannot read whole."""
+    return not isinstance(value, dict) or value.get("v") != VERSION or "recovery" in value
 
 
 def _records(record: Record) -> list[tuple[int, Any]]:

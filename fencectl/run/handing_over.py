@@ -18,7 +18,7 @@ from fencectl.core.refs import dig
 from fencectl.core.rollout import Followed, Follows, Result as FollowResult, RolloutVerdict, Target
 from fencectl.run.applying import Applier, Hands, Made, Tally
 from fencectl.run.keeper import Keeper
-from fencectl.run.pruning import WITHHELD_HINT, Pruned, Pruner, key_of
+from fencectl.run.pruning import WITHHELD_HINT, Key, Pruned, Pruner, key_of
 
 if TYPE_CHECKING:
     from fencectl.run.stage import Result, Stage
@@ -77,6 +77,7 @@ class HandingOver:
     Does step 8.
 
     `follower`: None where there is nothing that could follow (a simulation): then nothing is called a success.
+    `restorable`: what a prune may take away, since it was captured; None: anything.
     """
 
     def __init__(
@@ -84,9 +85,11 @@ class HandingOver:
         hands: Hands,
         *,
         follower: Follows | None,
+        restorable: frozenset[Key] | None = None,
     ) -> None:
         self._hands = hands
         self._follower = follower
+        self._restorable = restorable
 
     def run(self, plan: ApplyPlan, handed: Handed, *, timeout_s: float) -> None:
         """
@@ -131,7 +134,7 @@ class HandingOver:
         else:
             pruner = Pruner(self._hands)
             rendered = {key_of(ref) for ref in plan.rendered}
-            handed.pruned = pruner.prune(applyset, rendered, partial=plan.partial)
+            handed.pruned = pruner.prune(applyset, rendered, partial=plan.partial, restorable=self._restorable)
         pruned = handed.pruned
         if pruned.withheld is not None:
             self._hands.tell(f"prune withheld: {pruned.withheld}")
@@ -218,7 +221,9 @@ def apply_and_follow(
 
     hands = Hands(stage.door, stage.clock, keeper, stop_if_asked, tell, begun)
     follower = stage.follower(must_stop, tell) if stage.follower is not None else None
-    HandingOver(hands, follower=follower).run(plan, handed, timeout_s=timeout_s)
+    # NB: inside of another run nothing is captured; what ran before is in that run's own recovery point.
+    restorable = result.restorable if result.recovery is not None else None
+    HandingOver(hands, follower=follower, restorable=restorable).run(plan, handed, timeout_s=timeout_s)
 
 
 def code_of(failure: FencectlError, *, applied: bool) -> ExitCode:

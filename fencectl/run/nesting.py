@@ -11,6 +11,7 @@ from fencectl.cluster.clock import Clock
 from fencectl.cluster.observe import observe
 from fencectl.cluster.write import send
 from fencectl.core.answers import Applied, Refused, Unknown, Why
+from fencectl.core.deploy import DeployPlan
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.marks_reader import read_marks
 from fencectl.core.nesting import Around, announce, announced, duration_of, is_inside, why_not_believed
@@ -26,7 +27,7 @@ from fencectl.run.story import PAUSE_S, WRITE_S, StoppedError, read
 from fencectl.run.unwind import Left, Unwound, unwind
 
 if TYPE_CHECKING:
-    from fencectl.run.stage import Stage
+    from fencectl.run.stage import Result, Stage
 
 # A borrowed lease is read twice as often as it is renewed, so that what is known of it is never a renewal behind.
 READS_PER_DURATION = 6
@@ -162,6 +163,12 @@ class Inside:
 
 NOTHING_INSIDE = Inside(None, ())
 WHAT_IS_INSIDE = "what a deploy inside of the command has fenced"
+
+
+def may_have_run_inside(plan: DeployPlan, result: Result) -> bool:
+    """Whether a command of this deploy has run: only that can have had a run inside."""
+    certifies = plan.certify is not None and bool(plan.certify.command) and result.step >= 7
+    return certifies or bool(plan.command and result.applied) or bool(plan.node_command and result.step >= 6)
 
 
 def find_inside(

@@ -169,6 +169,8 @@ class Previewer:
         answer = self._try(configuration)
         if live is None and comes and isinstance(answer, Refused) and answer.status in (403, 404):
             return planned, replace(change, why=f"its namespace {target.namespace} comes with this deploy")
+        if isinstance(answer, Applied):
+            planned = replace(planned, tried=answer.raw)
         return planned, _judged(change, answer, live)
 
     def _live(self, ref: ObjectRef) -> Raw | None:

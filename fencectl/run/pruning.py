@@ -15,6 +15,7 @@ from fencectl.cluster.api_resources import ApiResources
 from fencectl.cluster.clock import Clock
 from fencectl.cluster.kinds import ListedKind
 from fencectl.cluster.pages import METADATA_ONLY, ListQuery, read_list
+from fencectl.cluster.ports import Getter
 from fencectl.cluster.read import ReadFailedError, Reads
 from fencectl.cluster.structs import PageDecoder
 from fencectl.cluster.write import delete
@@ -25,7 +26,6 @@ from fencectl.core.applyset import PART_OF, why_withheld
 from fencectl.core.marks import read_mark
 from fencectl.core.refs import ObjectRef, dig, is_deleting, labels_of
 from fencectl.run.applying import Hands, deadline_under
-from fencectl.run.ports import Door
 from fencectl.run.story import PAUSE_S, StoppedError, read
 
 LIST_S = 30.0
@@ -42,6 +42,8 @@ class Members:
     unreadable: tuple[tuple[str, str], ...] = ()
 
 
+_NOT_CAPTURED = "it became a member while this deploy ran, so that its recovery point does not have it"
+
 Key = tuple[str, str, str | None, str]
 
 
@@ -50,9 +52,9 @@ def key_of(ref: ObjectRef) -> Key:
     return ref.group, ref.kind, ref.namespace, ref.name
 
 
-def list_members(door: Door, clock: Clock, applyset: SetPlan) -> Members:
+def list_members(getter: Getter, clock: Clock, applyset: SetPlan) -> Members:
     """List every kind in every namespace in which members may be. Raises nothing: what fails is named."""
-    reads = Reads(door, clock=clock, deadline_s=LIST_S)
+    reads = Reads(getter, clock=clock, deadline_s=LIST_S)
     resources = ApiResources(reads)
     found: dict[Key, ObjectRef] = {}
     unreadable: list[tuple[str, str]] = []
@@ -127,8 +129,19 @@ class Pruner:
     ) -> None:
         self._hands = hands
 
-    def prune(self, applyset: SetPlan, rendered: Collection[Key], *, partial: bool) -> Pruned:
-        """Delete the members that are not rendered. `partial`: also on a partial view, what is seen of it."""
+    def prune(
+        self,
+        applyset: SetPlan,
+        rendered: Collection[Key],
+        *,
+        partial: bool,
+        restorable: Collection[Key] | None = None,
+    ) -> Pruned:
+        """
+        Delete the members that are not rendered. `partial`: also on a partial view, what is seen of it.
+
+        `restorable`: only these, since nothing could bring another back; None: whichever.
+        """
         members = list_members(self._hands.door, self._hands.clock, applyset)
         pruned = Pruned(seen_whole=not members.unreadable)
         why = why_not_prune(members, rendered)
@@ -137,7 +150,8 @@ class Pruner:
             return pruned
         stale = [ref for ref in members.found if key_of(ref) not in rendered]
         for ref in sorted(stale, key=lambda one: (-stage_of(one.kind), one.display)):
-            kept = self._delete(ref, applyset.id)
+            kept = _NOT_CAPTURED if restorable is not None and key_of(ref) not in restorable else None
+            kept = kept or self._delete(ref, applyset.id)
             if kept is None:
                 pruned.gone.append(ref)
                 self._hands.tell(f"{ref.display} pruned")

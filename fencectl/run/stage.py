@@ -12,6 +12,7 @@ from fencectl.cluster.clock import Clock
 from fencectl.core.certification import NOT_REQUESTED, Certification
 from fencectl.core.errors import ExitCode, FencectlError, worst
 from fencectl.core.patches import GuardedPatch
+from fencectl.core.recovery_point import Summary
 from fencectl.core.report import FenceReport
 from fencectl.core.restored import Restored, RestoreVerdict
 from fencectl.core.rollout import Followed, Follows
@@ -20,6 +21,7 @@ from fencectl.run.keeper import LeaseLostError
 from fencectl.run.keeping import Kept
 from fencectl.run.payload import Ended
 from fencectl.run.ports import Door, Processes, Threads
+from fencectl.run.pruning import Key
 from fencectl.run.record import RecordBook
 from fencectl.run.reporting import Silent, Tells
 from fencectl.run.unwind import Unwound
@@ -65,8 +67,9 @@ class Result:
     the last one that began. `codes`: every reason for an exit code; the worst decides. `lease_patch`: frees a
     lease that was kept. `rolled_back`: what came of a rollback, None where none was begun; it has put something
     back only where it has `moved`. `rollback_owed`: one was asked for, and an interrupt came before it was done.
-    `timed_out`: a time-out is what failed. `acknowledged`: step 8 ended well.
-    `kept`: what is left suspended on purpose.
+    `timed_out`: a time-out is what failed. `acknowledged`: step 8 ended well. `kept`: what is left suspended on
+    purpose. `recovery`: the stored recovery point. `restorable`: the members of an ApplySet that are in it, so
+    that a prune may take them away.
     """
 
     generation: int | None = None
@@ -94,6 +97,8 @@ class Result:
     rollback_owed: bool = False
     timed_out: bool = False
     kept: Kept = field(default_factory=Kept)
+    recovery: Summary | None = None
+    restorable: frozenset[Key] = frozenset()
 
     def outcome(self, *, interrupted: bool) -> str:
         """The outcome in one word, for the record."""

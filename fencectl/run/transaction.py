@@ -6,7 +6,7 @@ The fenced transaction, in steps that are numbered alike in code, log, record an
 2. The lease is taken, the fences are read again under it, its keeper starts.
 3. The record is written, before anything becomes observable.
 4. Flux is suspended, outermost first, with the drain proof.
-5. (The state that is to be restored is captured.)
+5. What ran before is captured and stored: the recovery point.
 6. The nodes are fenced, and rolled where a node command is given.
 7. The canary is applied, followed and certified.
 8. The payload: a command runs, manifests are applied and followed, or Flux takes a revision.
@@ -28,9 +28,8 @@ from fencectl.core.journal import Journal
 from fencectl.core.nesting import Around, handed_on
 from fencectl.core.recovery_point import RecoveryPoint
 from fencectl.core.refs import ObjectRef, Seen
-from fencectl.evidence.redact import redact_command
 from fencectl.run.certifying import certified_so_far, certifier_of, certify_canary
-from fencectl.run.deploy_record import DeployRecord
+from fencectl.run.deploy_record import story_of
 from fencectl.run.fencing import Fencer, Ledger, changed_fence
 from fencectl.run.flux_revision import Hands
 from fencectl.run.handing_over import code_of
@@ -41,11 +40,13 @@ from fencectl.run.nesting import (
     WHAT_IS_INSIDE,
     announce_inside,
     find_inside,
+    may_have_run_inside,
     release_all,
 )
 from fencectl.run.nodes import NodeRoller
 from fencectl.run.overseer import Overseer
 from fencectl.run.paying import pay
+from fencectl.run.recovery_points import capture
 from fencectl.run.rolling_back import RollingBack, restore_payload, roll_back, why_not_due
 from fencectl.run.stage import Result, Stage
 from fencectl.run.story import StoppedError
@@ -65,8 +66,7 @@ class Deploy:
     """
     One deploy on one target, from step 2 on.
 
-    `around`: the run of whose command it is a part. It takes no lease then and writes no record; its fences go
-    into that run's chain.
+    `around`: the run of whose command it is a part, whose lease, record and chain of fences it goes under then.
     """
 
     def __init__(self, stage: Stage, plan: DeployPlan, own: Journal, around: Around | None = None) -> None:
@@ -80,15 +80,7 @@ class Deploy:
         self._tenure = Tenure(stage, plan, own, around, self._result, self._ledger, self._note)
         self._seq = 0
         self._checked_s = 0.0
-        self._story = DeployRecord(
-            stage.book,
-            stage.clock,
-            holder=own.holder,
-            begun_at=own.at,
-            command=redact_command(plan.payload, stage.environ),
-            timeline=self._timeline,
-            plan=plan,
-        )
+        self._story = story_of(stage, plan, own, self._timeline)
         self._freed_as: Seen | None = None
         self._point: RecoveryPoint | None = None
 
@@ -105,6 +97,7 @@ class Deploy:
             self._begin(3)
             self._write_record("placing")  # (3)
             self._suspend()  # (4)
+            self._capture()  # (5)
             self._roll_nodes()  # (6)
             self._certify_canary()  # (7)
             self._run_payload()  # (8)
@@ -158,6 +151,15 @@ class Deploy:
         )
         targets = [ToSuspend(*one, kept_by=self._plan.kept_by(one[0])) for one in chain]
         suspender.suspend_all(targets, drain_timeout_s=self._plan.drain_timeout_s)
+
+    # (5)
+
+    def _capture(self) -> None:
+        if self._around is not None or self._plan.restore is not None:
+            return  # NB: what ran before is in the point of the run around this one, or in the one to be put back.
+        self._begin(5)
+        hands = self.keeper, self._stop_if_asked, self._write_record
+        self._point = capture(self._stage, self._result, self._plan, self._story, *hands)
 
     # (6)
 
@@ -305,15 +307,13 @@ class Deploy:
     def _release_all(self, end_s: float) -> Unwound:
         """Release what runs inside of this one have left, then its own fences; the ranks see to that order."""
         result, plan, inside, keeper = self._result, self._plan, NOTHING_INSIDE, self._tenure.keeper
-        # NB: only a command can have had a run inside; without any there is nothing to look for.
-        ran = (plan.command and result.applied) or (plan.node_command and result.step >= 6)
-        ran = ran or (plan.certify is not None and plan.certify.command and result.step >= 7)
-        if keeper is not None and ran:
-            whose, has_own = (keeper, self._own.holder), bool(self._ledger.fences)
+        if keeper is not None and may_have_run_inside(plan, result):
             on_lease = partial(self._tenure.judge, keeper) if self._around is None else lambda _: None
-            inside = find_inside(
-                self._stage.door, self._stage.clock, *whose, has_own=has_own, end_s=end_s, on_lease=on_lease
+            to, has_own = (
+                (self._stage.door, self._stage.clock, keeper, self._own.holder),
+                bool(self._ledger.fences),
             )
+            inside = find_inside(*to, has_own=has_own, end_s=end_s, on_lease=on_lease)
         self._freed_as = inside.lease
         result.unresolved += [WHAT_IS_INSIDE] if inside.unread is not None else []
         tenure, ledger = self._tenure, self._ledger
@@ -364,10 +364,11 @@ class Deploy:
         )
 
     def _child_environ(self) -> dict[str, str]:
-        lease = Around(self._own.holder, self._result.token or 0, self._plan.lease)
-        return handed_on(
-            self._stage.environ, lease if self._around is None else self._around.deeper(self._own.holder)
+        holder, around = self._own.holder, self._around
+        inner = (
+            Around(holder, self._result.token or 0, self._plan.lease) if around is None else around.deeper(holder)
         )
+        return handed_on(self._stage.environ, inner)
 
     def _must_stop(self) -> str | None:
         """Why the work must end now, or None. Asked often; the cluster is read at most once a heartbeat."""
@@ -386,8 +387,7 @@ class Deploy:
         return changed_fence(
             self._stage.door,
             self._ledger,
-            # NB: said when it is asked next.
-            lambda: self._stage.interrupted.is_set() or keeper.held_for_s() == 0,
+            lambda: self._stage.interrupted.is_set() or keeper.held_for_s() == 0,  # NB: said when asked next.
         )
 
     def _stop_if_asked(self) -> None:

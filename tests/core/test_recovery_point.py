@@ -350,17 +350,23 @@ def test_secret_without_bytes_holds_no_part(data: Any) -> None:
     assert part_in({"data": data}) is None
 
 
-@given(st.sets(st.integers(1, 30)), st.integers(1, 30))
-def test_the_newest_three_stay_counted_from_the_own_generation(found: set[int], own: int) -> None:
-    gone = outlived(found, own=own)
-    stay = {one for one in found | {own} if one <= own} - gone
+@given(st.sets(st.integers(1, 30)), st.sets(st.integers(1, 30)), st.integers(1, 30))
+def test_the_newest_three_that_a_record_tells_of_stay(stored: set[int], recorded: set[int], own: int) -> None:
+    stored |= recorded | {own}
+    gone = outlived(stored, own=own, recorded=recorded)
+    stay = stored - gone
+    usable = {one for one in recorded | {own} if one <= own}
     assert own in stay
-    assert len(stay) <= 3
-    assert len(stay) == 3 or not gone
-    assert all(one < min(stay) for one in gone)
+    assert {one for one in stay if one <= own} == set(sorted(usable)[-3:])
+    assert all(one <= own for one in gone)
+
+
+def test_points_of_runs_that_failed_half_way_push_out_none_that_is_whole() -> None:
+    """Each try again leaves a part; the three whole ones are not theirs to count."""
+    assert outlived({1, 2, 3, 4, 5, 6}, own=6, recorded={1, 2, 3}) == {1, 4, 5}
 
 
 def test_points_of_a_record_that_was_lost_are_not_taken_for_newer_ones() -> None:
     """Its numbers start anew: 40 to 42 must not push out 1, nor go themselves."""
-    assert outlived({40, 41, 42, 1, 2}, own=2) == frozenset()
-    assert outlived({40, 41, 42, 1, 2, 3, 4}, own=4) == {1}
+    assert outlived({40, 41, 42, 1, 2}, own=2, recorded={1}) == frozenset()
+    assert outlived({40, 41, 42, 1, 2, 3, 4}, own=4, recorded={1, 2, 3}) == {1}

@@ -162,7 +162,10 @@ def is_free(scene: DeployScene) -> bool:
 
 @pytest.mark.real
 def test_undisturbed_deploy_makes_the_writes_that_are_struck(real: Cluster, tmp_path: Path) -> None:
-    """Lease, record, suspensions, nodes, record; then the reverse: as many as the matrix in process counts."""
+    """
+    Lease, record, suspensions, recovery point, record, nodes, record; then the reverse: as many as the matrix in
+    process counts.
+    """
     real.wipe(everything=True)
     scene = DeployScene.on(real, tmp_path)
     child = Child(tmp_path)
@@ -173,7 +176,8 @@ def test_undisturbed_deploy_makes_the_writes_that_are_struck(real: Cluster, tmp_
     assert done.code == 0, done.text
     assert len(between.writes) == len(undisturbed_writes())
     kinds = [write.resource for write in between.writes]
-    assert kinds[:7] == ["leases", "configmaps", *["kustomizations"] * 2, *["nodes"] * 2, "configmaps"]
-    assert (kinds[7:9], kinds[9:11]) == (["nodes"] * 2, ["kustomizations"] * 2)
-    assert kinds[11:] == ["configmaps", "leases"]
+    assert kinds[:4] == ["leases", "configmaps", *["kustomizations"] * 2]
+    assert kinds[4:9] == ["secrets", "configmaps", *["nodes"] * 2, "configmaps"]
+    assert (kinds[9:11], kinds[11:13]) == (["nodes"] * 2, ["kustomizations"] * 2)
+    assert kinds[13:] == ["configmaps", "leases"]
     scene.assert_free()

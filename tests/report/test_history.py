@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from fencectl.core.history import Past, read_history
 from fencectl.report.escape import is_visible
-from fencectl.report.history import Source, as_data, as_markdown, as_markdown_story, as_story, as_table
+from fencectl.report.history import Source, as_data, as_markdown, as_markdown_story, as_story, as_table, size_text
 from fencectl.report.style import PLAIN, Style, cells
 from tests.report import hostile
 
@@ -77,6 +77,39 @@ def test_story_draws_each_span_where_it_was() -> None:
         " 10  release                                                ├────────┤",
         "first failure  02:59:31Z command: the command ended with 3",
     ]
+
+
+def test_story_says_in_one_line_what_a_recovery_point_holds() -> None:
+    """How many objects, how large, and whether it is kept: the newest three that records tell of are."""
+    value = {"digest": "a" * 64, "parts": 1, "objects": 14, "bytes": 3174}
+    past = deploy(outcome="deployed", code=0, recovery=value)
+    assert as_story(past, SOURCE)[3] == "recovery point  14 objects, 3.1 KiB"
+    assert "Recovery point: 14 objects, 3.1 KiB\n" in as_markdown_story(past, SOURCE)
+    assert as_data(past)["recovery"] == value | {"kept": True}
+    assert as_data(FAILED)["recovery"] is None
+    assert not any("recovery point" in line for line in as_story(FAILED, SOURCE))
+    records = {
+        f"record-{number}": json.dumps({"v": 1, "outcome": "deployed", "recovery": value | {"objects": 1}})
+        for number in range(1, 5)
+    }
+    kept = [(past.generation, past.restorable) for past in read_history(records | {"record-5": '{"v": 1}'})]
+    assert kept == [(5, False), (4, True), (3, True), (2, True), (1, False)]
+    assert as_story(read_history(records)[-1], SOURCE)[2] == "recovery point  1 object, 3.1 KiB, no longer kept"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (1024, "1.0 KiB"),
+        (1 << 20, "1.0 MiB"),
+        (21_400_000, "20.4 MiB"),
+    ],
+)
+def test_sizes_are_said_as_people_say_them(size: int, text: str) -> None:
+    assert size_text(size) == text
 
 
 def test_deploy_that_holds_its_lease_goes_on() -> None:

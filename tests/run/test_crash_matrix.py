@@ -196,8 +196,12 @@ def test_struck_deploy_gives_everything_back_or_names_it_with_a_command_that_wor
 
 
 def test_matrix_covers_every_write_of_a_deploy() -> None:
-    """Lease, record, two suspensions, two nodes, record, four releases, record, lease; rolled: each phase as well."""
+    """
+    Lease, record, two suspensions, recovery point, record, two nodes, record, four releases, record, lease; rolled:
+    each phase as well.
+    """
     claims, rolls = undisturbed_writes(), undisturbed_writes(rolled=True)
-    assert (len(claims), len(rolls)) == (13, 18)
+    assert (len(claims), len(rolls)) == (15, 20)
+    assert sum("/secrets" in path for path in claims) == 1
     assert sum("/eviction" in path for path in rolls) == 1
-    assert len(CELLS) == len(STRIKES) * (13 + 9)
+    assert len(CELLS) == len(STRIKES) * (15 + 9)

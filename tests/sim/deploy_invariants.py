@@ -8,6 +8,8 @@ I17  Nothing is fenced by a deploy that has no record yet; nobody touches the re
      but to tell that it died without an outcome; after that nobody touches it at all.
 I18  When a command begins, everything that its deploy is to fence was fenced by it, and where it waits for the drain
      proof, the controller has answered its token while that was suspended; a node command finds its node `mutating`.
+I19  When a command begins, the recovery point that the deploy's record tells of is stored whole, and nothing in it is
+     marked or suspended (unless somebody has made the object anew).
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 from fencectl.cluster.kinds import record_of
 from fencectl.core.errors import ExitCode
 from fencectl.core.journal import Phase
-from fencectl.core.refs import dig
+from fencectl.core.profiles import HOLDER, JOURNAL
+from fencectl.core.recovery_point import BadPointError, part_in, part_ref, read_summary, unpack
+from fencectl.core.refs import annotations_of, dig
 from fencectl.core.releases import is_own_token
 from fencectl.sandbox.storage import Change
 from tests.sim.agents import Agent
@@ -100,6 +104,7 @@ class DeployMonitor:
                 self.all.fail("I16", f"`{command.command}` of {name} and {other.agent.process.name} run at once")
         self.commands.append(command)
         self._must_be_fenced(command)
+        self._must_be_restorable(command)
 
     def _must_be_fenced(self, command: SimProcess) -> None:
         agent, spec = command.agent, command.agent.spec
@@ -124,6 +129,29 @@ class DeployMonitor:
         mark = mark_of(obj) if obj is not None else None
         if obj is not None and (mark is None or mark.journal is None or mark.journal.phase is not Phase.MUTATING):
             self.all.fail("I18", f"{agent.process.name} begins `{command.command}`, and the node does not say so")
+
+    def _must_be_restorable(self, command: SimProcess) -> None:
+        agent = command.agent
+        title = f"{agent.process.name} begins `{command.command}`"
+        (own,) = [one for one in self.records() if one["holder"] == agent.identity][-1:] or [{}]
+        summary = read_summary(own.get("recovery"))
+        if summary is None:
+            self.all.fail("I19", f"{title} without a recovery point")
+            return
+        refs = [part_ref(self.all.lease, own["generation"], part) for part in range(summary.parts)]
+        found = [
+            self.all.net.sandbox.store.find("secrets", ref.name, namespace=ref.namespace or "") for ref in refs
+        ]
+        try:
+            point = unpack([part_in(one or {}) for one in found], summary.digest)
+        except BadPointError as failure:
+            self.all.fail("I19", f"{title}: {failure.sentence}")
+            return
+        for one in point.objects:
+            before = one.before or {}
+            is_suspended = dig(before, "spec", "suspend") is True and (one.ref.kind, one.ref.name) not in self.gone
+            if HOLDER in annotations_of(before) or JOURNAL in annotations_of(before) or is_suspended:
+                self.all.fail("I19", f"{title}, and would put the fence on {one.ref.display} back")
 
     def _find(self, plural: str, kind: str, name: str) -> dict[str, Any] | None:
         if (kind, name) in self.gone:

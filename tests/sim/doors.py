@@ -61,16 +61,17 @@ class Net:
     weather: Weather
     applying: Write | None = None
     writes: list[Write] = field(default_factory=list)
-    apis: Response | None = None
+    apis: dict[str, Response] = field(default_factory=dict)
     on_call: Callable[[Write], None] = lambda _: None
     on_refused: Callable[[GuardedPatch], None] = lambda _: None
 
     def handle(self, request: Request, write: Write | None) -> Response:
         if request.path == "/apis":
             # NB: half a millisecond each, and it never changes here.
-            if self.apis is None:
-                self.apis = self.sandbox.handle(request)
-            return self.apis
+            accept = request.headers["accept"]
+            if accept not in self.apis:
+                self.apis[accept] = self.sandbox.handle(request)
+            return self.apis[accept]
         self.applying = write
         try:
             return self.sandbox.handle(request)
@@ -308,6 +309,8 @@ def kind_of(method: str, path: str, body: bytes, identity: str) -> str:
     """Name what a write is for, by its body alone."""
     if "/configmaps" in path:
         return "record"
+    if "/secrets" in path:
+        return "point"
     if method == "POST":
         return "evict" if path.endswith("/eviction") else "take"
     changes = [op for op in json.loads(body) if op["op"] != "test"]

@@ -189,6 +189,11 @@ def make_kustomization(name: str, spec: Mapping[str, Any], annotations: Mapping[
     }
 
 
+_IDS = [{"id": f"{FLUX}_{name}_kustomize.toolkit.fluxcd.io_Kustomization", "v": "v1"} for name in ("base", "web")]
+INVENTORY: Raw = {"inventory": {"entries": _IDS}}
+"""What `base` says of itself."""
+
+
 def state_of(obj: Raw) -> dict[str, Any]:
     """The fields of an object that a fence may change."""
     annotations = obj["metadata"].get("annotations") or {}

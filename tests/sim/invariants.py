@@ -5,7 +5,7 @@ I1   A fence is released by its own run; or by a recoverer that was told of its 
      take-over (or sent the release while it still could believe so), when the run is dead or must by its own clocks
      know that it lost the lease; or by a person's printed command under the same condition. Never a node whose work
      is half done, never a kept suspension that nobody vouched for.
-I2   Nobody sends a renewal, a placement, a phase, a record, or another run's release once it must know of its loss,
+I2   Nobody sends a renewal, a placement, a phase, a record, a recovery point, or another run's release once it must know of its loss,
      or with less time left than the write may take. After a loss a deploy resumes what it suspended only where it
      has read that the lease is still its own (or what it fenced last, which may have come too late). A placement
      that lands after the loss is counted, and must be one that
@@ -21,7 +21,7 @@ I10  No Kustomization is released while an object that it applies is excluded fr
 I11  Nothing of a run that is truly dead lands after its lease went to others.
 I13  A renewal never sets the heartbeat back, nor leaves one that was older by the server's clock when it was sent.
 I14  A run that has lost its lease when it is told that a fence of its own has landed takes it back.
-I15 to I18: see `deploy_invariants.py`.
+I15 to I19: see `deploy_invariants.py`.
 I12  A lease is taken over only from a holder that was told dead and did not write it for a whole window.
 """
 
@@ -61,7 +61,7 @@ WINDOW_S = 40.0
 SLOW_CLOCK = timedelta(seconds=9.0)
 """A `Date` is a second long, and the slowest answer takes seven; one renewal is written by what the last one told.
 A boot clock that does not count what a machine slept is behind by that as well."""
-_GUARDED_BY_LEASE = {"renew", "place", "journal", "record", "evict"}
+_GUARDED_BY_LEASE = {"renew", "place", "journal", "record", "evict", "point"}
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from tests.sim.agents import Agent
 from tests.sim.deploy_spec import DeploySpec, deploy_identity
 from tests.sim.deployer import Deployer
 from tests.sim.doors import Net
-from tests.sim.foreign import FLUX, FluxController, Foreigners, make_kustomization, make_node, state_of
+from tests.sim.foreign import FLUX, INVENTORY, FluxController, Foreigners, make_kustomization, make_node, state_of
 from tests.sim.invariants import Counts, Monitor
 from tests.sim.kernel import START, Event, Kernel
 from tests.sim.look import Oracle, inline_reads
@@ -92,6 +92,7 @@ class Stage:
         spec, annotations = scenario.flux
         store.create(make_kustomization("base", {}), manager="flux")
         store.create(make_kustomization("web", spec, annotations), manager="flux")
+        store.set_status("kustomizations", "base", INVENTORY, namespace=FLUX, manager="flux")
         if scenario.lease != "absent":
             lease: dict[str, Any] = {"leaseTransitions": 7} if scenario.lease == "never-held" else {}
             if scenario.lease == "free":
