@@ -30,7 +30,7 @@ def capture(
     Do step 5; the point, once it is stored whole.
 
     The record tells of it from its next write on, which is made at once where nodes come first. Raises
-    NotCapturedError, PointTooLargeError, NotStoredError, NotReadableError, LeaseLostError, and what stops the work.
+    NotCapturedError, PointTooLargeError, NotStoredError, NotReadableError, LeaseLostError, and what stops it.
     """
     tell = partial(stage.tell, 5)
     generation = result.generation or 0

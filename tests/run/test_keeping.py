@@ -152,7 +152,7 @@ def test_rollback_with_resume_keeps_nothing() -> None:
          ["flux-system", "apps"]),
         ({"apps": ["shop_other_apps_Deployment"], "flux-system": ["shop_web_apps_Deployment"]}, ["flux-system"]),
         ({"apps": [], "flux-system": []}, []),
-        ({"apps": []}, ["flux-system"]),
+        ({"apps": [], "flux-system": ["unreadable"]}, ["flux-system"]),
     ],
 )  # fmt: skip
 def test_only_what_applies_a_restored_object_stays_with_its_ancestors(
@@ -160,9 +160,13 @@ def test_only_what_applies_a_restored_object_stays_with_its_ancestors(
 ) -> None:
     """A child takes its parent with it, a parent no child; what tells no inventory stays in doubt."""
     scene = Scene()
-    for name, ids in inventories.items():
-        set_inventory(scene, name, *ids)
-    result = ended(rolls_back(scene, WEB))
+
+    def applied() -> None:
+        # NB: while the command runs; one that could not be read before would have ended the deploy.
+        for name, ids in inventories.items():
+            set_inventory(scene, name, *ids)
+
+    result = ended(rolls_back(scene, WEB, also=applied))
     assert list(journals(scene)) == kept
     assert (ExitCode.STILL_FENCED in result.codes) == bool(kept)
     assert scene.raw(LEASE_PATH)["spec"]["holderIdentity"] == ""
