@@ -101,7 +101,7 @@ def test_gate_passes_where_nothing_is_held_and_the_summary_says_how_much_was_rea
     job, outputs = actions.run("gate", context="prod")
     assert (job.status, job.ended_by["fencectl"]) == ("success", 0), job.log
     assert "no fence is held" in job.summary
-    assert outputs == {"outcome": ""}
+    assert outputs == {"outcome": "", "certification": ""}
 
 
 def test_gate_stops_before_fences_of_a_dead_run_and_names_the_way_out(actions: Actions) -> None:
@@ -134,7 +134,7 @@ def test_deploy_of_a_script_runs_it_inside_the_fences(actions: Actions) -> None:
     )
     job, outputs = actions.run("deploy", context="prod", run=script)
     assert job.status == "success", job.log
-    assert outputs == {"outcome": "ok"}
+    assert outputs == {"outcome": "ok", "certification": "not-requested"}
     assert "pipefail" in job.log
     assert (job.folder / "workspace/out").read_text() == "lease.coordination.k8s.io/fencectl-deploy\n"
     assert "Deployed generation 1 to prod" in job.summary
@@ -165,7 +165,7 @@ def test_deploy_that_fails_fails_the_job_and_says_what_it_ended_as(actions: Acti
     ensure_namespace(actions.cluster, "flux-system")
     job, outputs = actions.run("deploy", run="exit 3")
     assert (job.status, job.ended_by["fencectl"]) == ("failure", 18), job.log
-    assert outputs == {"outcome": "failed_new_state_live"}
+    assert outputs == {"outcome": "failed_new_state_live", "certification": "not-requested"}
     assert any(line.startswith("::error title=") for line in commands_of(job))
 
 
@@ -179,7 +179,7 @@ def test_case_47_cancel_reaches_the_deploy_and_leaves_nothing_fenced(actions: Ac
     program = actions.program(signalled=True)
     job, outputs = actions.run("deploy", job=job, args=args, run=script, context="prod", program=program)
     assert (job.status, job.ended_by["fencectl"]) == ("cancelled", 18), job.log
-    assert outputs == {"outcome": "failed_new_state_live"}
+    assert outputs == {"outcome": "failed_new_state_live", "certification": "not-requested"}
     assert "is not the entry process" not in job.log
     scene.assert_free()
     assert "no fence is held" in job.summary
@@ -220,7 +220,7 @@ def test_wrong_inputs_are_said_before_anything_is_installed_or_read(
     assert job.status == "failure"
     assert says in job.log
     assert "fencectl" not in job.ended_by
-    assert (outputs, job.summary) == ({"outcome": ""}, "")
+    assert (outputs, job.summary) == ({"outcome": "", "certification": ""}, "")
 
 
 def test_without_a_program_the_one_of_its_own_commit_is_installed(actions: Actions) -> None:
