@@ -17,6 +17,7 @@ from fencectl.cluster.write import send
 from fencectl.core.answers import Applied, Refused, Unknown, Why, explain_refusal
 from fencectl.core.config import AfterRollback
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
+from fencectl.core.happening import Happening
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.keeping import Keys, is_resumed, keys_of, why_kept, with_ancestors, would_bring_back
 from fencectl.core.marks import read_mark
@@ -26,6 +27,7 @@ from fencectl.core.refs import ObjectRef, Seen
 from fencectl.core.report import FenceKind
 from fencectl.run.fencing import Fence, Ledger
 from fencectl.run.ports import Door
+from fencectl.run.reporting import Tells
 from fencectl.run.story import PAUSE_S, WRITE_S, StoppedError, read
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ def keep_what_must(
         reasons,
         must_hold=must_hold,
         tell=lambda text: stage.tell(10, text),
+        events=stage.events,
         end_s=end_s,
     )
     if failed and result.held is None:
@@ -102,6 +105,7 @@ def keep(
     *,
     must_hold: Callable[[], None],
     tell: Callable[[str], None],
+    events: Tells,
     end_s: float,
 ) -> Kept:
     """
@@ -137,6 +141,7 @@ def keep(
             ledger.replace(fence, found)
             kept.fences.append(found)
             tell(f"KEPT {name}: {journal.reason}")
+            events.tell(fence.seen.ref, Happening.FENCED, f"kept on purpose: {journal.reason}", journal.holder)
         else:
             kept.stuck[fence.seen.ref] = f"it is to be KEPT, and could not be marked so: {found}"
     return kept

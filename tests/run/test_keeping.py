@@ -8,6 +8,7 @@ failure, death, refusal · what is printed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.facts import HolderEvidence, JobFact, State
 from fencectl.core.marks import read_mark
 from fencectl.core.patches import GuardedPatch
+from fencectl.core.placements import Placed, adopt_kept
 from fencectl.core.profiles import FENCECTL
 from fencectl.core.recovery import Wanted, plan_recovery
 from fencectl.core.refs import ObjectRef, Seen
@@ -245,6 +247,9 @@ def test_each_mark_that_is_struck_leaves_nothing_resumed_and_nothing_hidden(how:
     phases = {name: phase for name, (_, phase, _) in journals(scene).items()}
     both = phases == {"flux-system": "kept", "apps": "kept"}
     assert both or how not in ("unanswered", "answer lost", "interrupted")
+    if how in ("not renewed", "stolen"):
+        # The one that was on its way may land; after a loss no other is sent.
+        assert phases["apps"] == ("suspended" if number == 1 else "kept")
     # Freed is the lease only where nothing but what is kept is left.
     holder = scene.raw(LEASE_PATH)["spec"]["holderIdentity"]
     assert holder == (OTHER if how == "stolen" else "" if both else scene.holder)
@@ -419,3 +424,55 @@ def test_adopter_adopts_only_from_the_holder_that_it_has_seen() -> None:
     assert journals(scene) == taken
     assert {one.holder for one in late.adopt} == {scene.holder}
     assert isinstance(late.adopt[0], Adopted)
+
+
+def test_adoption_whose_answer_never_came_is_not_taken_back_once_the_server_is_there_again() -> None:
+    """It had landed, the lease was lost over it: to release it would resume what was kept."""
+    scene = kept_scene()
+    fix = adopter(scene)
+    waited = {"s": 0.0}
+
+    def before(number: int) -> None:
+        if number == 3:
+            scene.sandbox.faults.drop_after(times=1)
+        fix.door.away = fix.door.away or number == 4
+
+    def wait(seconds: float) -> None:
+        waited["s"] += seconds
+        if waited["s"] > 25:
+            fix.door.away = False
+        scene.sandbox.clock.advance(seconds)
+
+    fix.door.before, fix.clock.on_wait = before, wait
+    result = ended(fix)
+    assert not fix.door.away, "the server was there again"
+    assert ExitCode.LEASE_LOST in result.codes
+    assert result.code is ExitCode.STILL_FENCED
+    assert suspended(scene) == [True, True]
+    assert {name: (holder, phase) for name, (holder, phase, _) in journals(scene).items()} == {
+        "flux-system": (ADOPTER, "kept"),
+        "apps": (scene.holder, "kept"),
+    }
+
+
+def test_suspension_that_another_adopts_between_look_and_write_stays_his() -> None:
+    """Kept as before, but by somebody who was not judged: nothing of his is taken, or written over."""
+    scene = kept_scene()
+    fix = adopter(scene)
+
+    def adopt(_: str) -> None:
+        for name in ("flux-system", "apps"):
+            raw = scene.raw(f"{KS}/{name}")
+            seen = Seen(ref_of(raw), raw)
+            mark = read_mark(seen)
+            assert mark is not None
+            assert mark.journal is not None
+            found = adopt_kept(seen, mark.journal, replace(mark.journal, holder=OTHER, source=None))
+            assert isinstance(found, Placed)
+            run_commands(scene, [found.patch])
+
+    result = ended_with(fix, adopt)
+    assert result.code is ExitCode.STILL_FENCED
+    assert "carries a mark already" in (result.cause or "")
+    assert {holder for holder, _, _ in journals(scene).values()} == {OTHER}
+    assert sorted(ref.name for ref in result.kept.before) == ["apps", "flux-system"]
