@@ -66,6 +66,12 @@ def deploy(
     allow_uncertified: Annotated[
         bool, typer.Option("--allow-uncertified", help="Go on where nobody could certify it")
     ] = False,
+    rollback_on: Annotated[
+        Literal["on-failure", "never"] | None, typer.Option("--rollback", help="Put back what ran before")
+    ] = None,
+    rollback_timeout: Annotated[
+        str | None, typer.Option("--rollback-timeout", metavar="DURATION", help="How long that may take")
+    ] = None,
     suspend: Annotated[
         list[str] | None, typer.Option("--suspend", metavar="FENCE", help="kind/NAMESPACE/NAME to suspend")
     ] = None,
@@ -149,6 +155,8 @@ def deploy(
         over_claim=over_claim,
         on_rollback=on_rollback,
         adopt_kept=adopt_kept,
+        rollback=rollback_on,
+        rollback_timeout_s=duration("--rollback-timeout", rollback_timeout),
     )
     from fencectl.commands import deploy as command_module
 
@@ -226,6 +234,56 @@ def recover(
     return command.run(options)
 
 
+@app.command("rollback", cls=Verb, help="Put back what ran before a deploy")
+def rollback(
+    ctx: typer.Context,
+    generation: Annotated[
+        str | None, typer.Argument(metavar="GENERATION", help="The deploy to undo; the newest by default")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, change nothing")] = False,
+    on_rollback: Annotated[
+        Literal["keep", "resume"] | None, typer.Option("--on-rollback", help="What becomes of suspensions")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", metavar="DURATION", help="How long it may take")
+    ] = None,
+    lease: Annotated[str | None, typer.Option("--lease", metavar="NS/NAME", help="The deploy's lease")] = None,
+    drain_timeout: Annotated[
+        str | None, typer.Option("--drain-timeout", metavar="DURATION", help="0s: go on without the proof")
+    ] = None,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask")] = False,
+    context: Contexts = None,
+    output: Annotated[
+        Literal["text", "json"], typer.Option("-o", "--output", help="Text, or JSON lines")
+    ] = "text",
+    config: ConfigFile = None,
+    kubeconfig: Kubeconfig = None,
+    profile: ProfileChoice = None,
+    request_timeout: RequestTimeout = None,
+    no_color: NoColor = False,
+    verbose: Verbose = 0,
+) -> int:
+    from fencectl.commands.options import Output
+    from fencectl.commands.options_acting import RollbackOptions
+
+    options = RollbackOptions(
+        common=common_options(ctx),
+        output=Output(output),
+        generation=generation,
+        lease=not_empty("--lease", lease),
+        on_rollback=on_rollback,
+        timeout_s=duration("--timeout", timeout),
+        drain_timeout_s=duration("--drain-timeout", drain_timeout, least_s=0),
+        dry_run=dry_run,
+        yes=yes,
+    )
+    one_context("rollback", options.common.contexts)
+    from fencectl.commands import rollback as command
+
+    gc.enable()
+    return command.run(options)
+
+
 def _hold_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the words of `hold`: the action first, then a type that can be placed, or the claim."""
     if not ctx.params.get("words"):
@@ -244,7 +302,6 @@ def hold(
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME|DURATION", help="When it should be over")
     ] = None,
-    lease: Annotated[str | None, typer.Option("--lease", metavar="NS/NAME", help="The deploys' lease")] = None,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask")] = False,
     context: Contexts = None,
     output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Text or JSON")] = "text",
@@ -264,7 +321,6 @@ def hold(
         words=tuple(words or ()),
         reason=not_empty("--reason", reason),
         until=not_empty("--until", until),
-        lease=not_empty("--lease", lease),
         yes=yes,
     )
     one_context("hold", options.common.contexts)

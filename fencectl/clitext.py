@@ -14,6 +14,7 @@ Look (never writes):
 Act:
   deploy    Apply manifests, or run a command, inside fences
   recover   Release what a provably dead holder left
+  rollback  Put back what ran before a deploy
   hold      Place, lift or list a manual hold: no deploy starts under it
 Learn:
   demo      The whole story on a cluster inside this program
@@ -114,6 +115,8 @@ Usage: {prog} deploy [OPTIONS] -f PATH | -k DIR | --flux | -- COMMAND
   --certify COMMAND         Must end with 0 on the canary, and on each rolled
                             node before it is released (FENCECTL_NODE set)
   --allow-uncertified       Go on where nobody could certify; never over a no
+  --rollback on-failure|never  Put back what ran before, if it fails
+  --rollback-timeout DURATION  How long that may take [default: 10m]
   --suspend FENCE           kind/NAMESPACE/NAME; what applies it is added
   --node NAME               A node to fence (repeatable)
   --node-selector LABELS    Nodes to fence, by label
@@ -152,6 +155,25 @@ Common: --context NAME, -o text|json|github, --config, --kubeconfig,
   --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
 Every flag is also read from the environment: FENCECTL_RECOVER_HOLDER=ID
 """,
+    "rollback": """\
+Usage: {prog} rollback [GENERATION] [OPTIONS]
+  Put back what ran before a deploy, inside the same fences, and follow it.
+  {prog} rollback --context prod --dry-run  what would change
+  {prog} rollback 42 --context prod         asks before it writes
+
+  GENERATION                The deploy to undo [default: the newest one]
+  --dry-run                 Print what would change, object by object
+  --on-rollback keep|resume  Suspensions that would bring the deploy back
+                            stay [default], or Flux goes on at once
+  --timeout DURATION        How long it may take [default: 10m]
+  --lease NS/NAME           The deploy's lease
+  --drain-timeout DURATION  Wait so long for Flux; 0s: without the proof
+  -y, --yes                 Do not ask
+Nothing is deleted. What others have changed since is left, and named.
+Common: --context NAME, -o text|json, --config, --kubeconfig,
+  --profile fencectl|ghcr-bridge, --request-timeout, --no-color, -v, -h
+Every flag is also read from the environment: FENCECTL_ROLLBACK_TIMEOUT=2m
+""",
     "hold": """\
 Usage: {prog} hold place|lift|list [TYPE] [OPTIONS]
   A hold by hand: no deploy starts, and no recover runs unattended.
@@ -162,7 +184,6 @@ Usage: {prog} hold place|lift|list [TYPE] [OPTIONS]
   TYPE                   freeze, incident or maintenance; lift: also claim
   --reason TEXT          Why. Needed to place, and to lift with --yes
   --until TIME|DURATION  3h, 06:00Z or RFC 3339. Only warns: it stays held
-  --lease NS/NAME        For deploys under this lease [default: the target's]
   -y, --yes              Lift without being asked
 A hold that is there is not changed: lift it, then place it again. A deploy
 that runs already goes on.

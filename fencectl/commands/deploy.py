@@ -43,14 +43,14 @@ def run(options: DeployOptions) -> ExitCode:
         signals = Signals(threading.Event())
         after.enter_context(signals.taken())
         screen = Screen()
-        after.enter_context(_background(signals, screen))
+        after.enter_context(background(signals, screen))
         if len(targets) > 1:
             several = DeployOnSeveral(options, targets, signals, screen)
-            _warn_of_a_parent(several.warn)
+            warn_of_a_parent(several.warn)
             return several.run()
         (only,) = targets
         with opened(only, signals, screen) as (deploy, show, ends):
-            _warn_of_a_parent(show.warn)
+            warn_of_a_parent(show.warn)
             try:
                 return deploy.run(ends)
             except FencectlError as failure:
@@ -75,7 +75,7 @@ def _check(options: DeployOptions, target: TargetSettings) -> None:
     check_certify(options, target.settings, os.environ)
 
 
-def _warn_of_a_parent(warn: Callable[[str], None]) -> None:
+def warn_of_a_parent(warn: Callable[[str], None]) -> None:
     """In CI a cancel reaches the entry process of a step only, and a shell does not pass it on."""
     if parent_shell(os.environ) is not None:
         warn(
@@ -85,7 +85,7 @@ def _warn_of_a_parent(warn: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def _background(signals: Signals, screen: Screen) -> Iterator[None]:
+def background(signals: Signals, screen: Screen) -> Iterator[None]:
     """Beside the work: notice that the parent has died (in CI nobody forwards a signal), and remind."""
     done = threading.Event()
     parent = os.getppid()

@@ -26,6 +26,7 @@ def tell_target(
     *,
     is_only: bool,
     certification: str | None = None,
+    noun: str = "deploy",
 ) -> None:
     """
     What came of one target: into the summary, and where it failed into an annotation.
@@ -41,7 +42,7 @@ def tell_target(
     plain = [_SGR.sub("", line) for line in lines]
     _summarise(plain, warn)
     if code is not ExitCode.OK:
-        _annotate(f"{label}: deploy ended with {code.value}", plain)
+        _annotate(f"{label}: {noun} ended with {code.value}", plain)
 
 
 def tell_all(code: ExitCode, sentence: str, outcomes: Mapping[str, ExitCode | None], warn: Warn) -> None:

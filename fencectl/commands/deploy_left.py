@@ -49,6 +49,15 @@ def commands_left(result: Result, where: Where, *, now: datetime) -> list[str]:
     return commands
 
 
+def reasons(result: Result) -> list[str]:
+    """Why a deploy ended as it did, without what its sentence has said already."""
+    lines, told = list[str](), result.lost.sentence if result.lost is not None else "interrupted"
+    for text in (result.cause, result.reason):
+        if text and not text.startswith(told) and (result.lost is None or text != result.lost.reason):
+            lines += wrap(visible(cut(text)), first="reason: ", rest="        ")
+    return lines
+
+
 def _row(name: str, why: str, width: int) -> list[str]:
     """A name and what there is to say of it, beside it or, where that is too long, below."""
     beside = f"  {name:<{width}}  {why}"

@@ -24,6 +24,7 @@ STEPS: Mapping[int, str] = {
     6: "nodes",
     7: "canary",
     8: "command",
+    9: "rollback",
     10: "release",
 }
 LAST_STEP = 10

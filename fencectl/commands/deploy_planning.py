@@ -11,7 +11,7 @@ from fencectl.cluster.pages import METADATA_ONLY, ListQuery, read_list
 from fencectl.cluster.read import Reads
 from fencectl.cluster.structs import PageDecoder
 from fencectl.cluster.transport import Transport
-from fencectl.commands.common import NOTHING, TargetSettings, lease_name
+from fencectl.commands.common import NOTHING, TargetSettings
 from fencectl.commands.deploy_certify import certifies_nothing, certify_of, split_command
 from fencectl.commands.deploy_files import Inputs, Planner
 from fencectl.commands.deploy_show import Show
@@ -28,6 +28,7 @@ from fencectl.run.targets import find_nodes, find_suspensions
 LEASE_DURATION_S = 30
 SHORTEST_LEASE_S, LONGEST_LEASE_S = 15, 300
 TIMEOUT_S = 3600.0
+ROLLBACK_S = 600.0
 
 
 def check_plan(options: DeployOptions, target: TargetSettings) -> None:
@@ -37,13 +38,13 @@ def check_plan(options: DeployOptions, target: TargetSettings) -> None:
     lease_of(options, target)
     if options.node_command:
         split_command("--node-command", options.node_command)
-    if not SHORTEST_LEASE_S <= _lease_duration_s(options, target) <= LONGEST_LEASE_S:
+    if not SHORTEST_LEASE_S <= lease_duration_s(options, target) <= LONGEST_LEASE_S:
         raise UsageError(f"`--lease-duration` must be {SHORTEST_LEASE_S}s to {LONGEST_LEASE_S}s", hint=NOTHING)
 
 
 def lease_of(options: DeployOptions, target: TargetSettings) -> tuple[str, str]:
     """The lease's namespace and name; raises UsageError."""
-    return lease_name(options.lease) if options.lease else target.profile.lease
+    return _lease_name(options.lease) if options.lease else target.profile.lease
 
 
 class Planning:
@@ -90,7 +91,7 @@ class Planning:
             covered=(*suspensions.covered, *nodes.covered),
             node_command=node_command,
             max_unavailable=options.max_unavailable or settings.nodes.max_unavailable or 1,
-            lease_duration_s=int(_lease_duration_s(options, self._target)),
+            lease_duration_s=int(lease_duration_s(options, self._target)),
             timeout_s=options.timeout_s or TIMEOUT_S,
             node_timeout_s=settings.nodes.timeout_s or 1800.0,
             drain_timeout_s=options.drain_timeout_s,
@@ -98,6 +99,7 @@ class Planning:
             certify=certify_of(options, settings),
             adopt=adopt,
             after_rollback=AfterRollback(options.on_rollback or settings.rollback.after or AfterRollback.KEEP),
+            rollback_s=rollback_s(options, self._target),
         )
 
     def with_objects(
@@ -156,7 +158,15 @@ class Planning:
         return tuple(dict.fromkeys([*self._options.nodes, *sorted(found)]))
 
 
-def _lease_duration_s(options: DeployOptions, target: TargetSettings) -> float:
+def rollback_s(options: DeployOptions, target: TargetSettings) -> float | None:
+    """How long the rollback of a failure may take; None where none is wanted."""
+    settings = target.settings.rollback
+    wanted = settings.on_failure if options.rollback is None else options.rollback == "on-failure"
+    return options.rollback_timeout_s or settings.timeout_s or ROLLBACK_S if wanted else None
+
+
+def lease_duration_s(options: DeployOptions, target: TargetSettings) -> float:
+    """How long the lease lasts without a renewal."""
     return options.lease_duration_s or target.settings.lease.duration_s or LEASE_DURATION_S
 
 
@@ -167,3 +177,10 @@ def _suspend_name(text: str) -> tuple[str, str, str]:
             f"`{text}` is not `kind/NAMESPACE/NAME`", hint=f"such as kustomization/flux-system/apps. {NOTHING}"
         )
     return parts[0], parts[1], parts[2]
+
+
+def _lease_name(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise UsageError(f"`{text}` is not `NAMESPACE/NAME`", hint=NOTHING)
+    return namespace, name

@@ -15,19 +15,19 @@ from fencectl.commands import deploy_certified as certified
 from fencectl.commands.deploy_changes import as_data, objects_data, summary, table
 from fencectl.commands.deploy_github import tell_target
 from fencectl.commands.deploy_kept import kept_commands, kept_data, kept_lines
-from fencectl.commands.deploy_left import commands_left, left_lines
+from fencectl.commands.deploy_left import commands_left, left_lines, reasons
 from fencectl.commands.deploy_live import STEPS, Live, drawing_on
 from fencectl.commands.deploy_plan_text import plan_lines
 from fencectl.commands.deploy_streams import open_closed_streams, to_stderr, write_what_can
 from fencectl.commands.options import Color, Output
 from fencectl.commands.output import style_of
+from fencectl.commands.rollback_text import now_lines, restored_data, rollback_lines
 from fencectl.core.apply_plan import Change, What
 from fencectl.core.deploy import DeployPlan, without_claims
 from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.identity import parse_holder
 from fencectl.core.report import FenceReport
 from fencectl.core.rollout import RolloutVerdict
-from fencectl.core.runbooks import runbook_for
 from fencectl.core.times import age_text, second_time
 from fencectl.core.verbs import VERBS
 from fencectl.report.commands import Where
@@ -66,6 +66,13 @@ class Show:
 
     `context`: of its kubeconfig, for whoever reads JSON. `among`: where it is one of several.
     """
+
+    # What another verb says instead.
+    noun = "deploy"
+    not_done = "not deployed to"
+    kind = "DeployResult"
+    again = "deploy"
+    steps = STEPS
 
     def __init__(
         self,
@@ -210,7 +217,7 @@ class Show:
                 {
                     "type": "result",
                     "apiVersion": "fencectl.dev/v1",
-                    "kind": "DeployResult",
+                    "kind": self.kind,
                     "exitCode": code.value,
                     "step": step,
                     "cause": _held_because(code),
@@ -220,7 +227,7 @@ class Show:
             )
         lines = overview(report, style=self._err, verbs=VERBS)
         said = [
-            f"{self._err.failed} not deployed to {self._label}: {_held_because(code)} ({code.value})",
+            f"{self._err.failed} {self.not_done} {self._label}: {_held_because(code)} ({code.value})",
             *lines,
             f"nothing was changed{self._on}"
             if step == 1
@@ -242,7 +249,7 @@ class Show:
         if code in (ExitCode.HELD_LIVE, ExitCode.ROLLBACK_IN_PROGRESS):
             return f"`--wait-for-fences` waits for it, `fencectl fences{context}` shows it all"
         if code is ExitCode.HELD_DEAD:
-            return f"release them, then deploy again: fencectl recover{context}"
+            return f"release them, then {self.again} again: fencectl recover{context}"
         return f"`fencectl fences{context}` shows what a person has to decide"
 
     def refused(self, failure: FencectlError) -> None:
@@ -254,7 +261,7 @@ class Show:
                 {
                     "type": "result",
                     "apiVersion": "fencectl.dev/v1",
-                    "kind": "DeployResult",
+                    "kind": self.kind,
                     "exitCode": code.value,
                     "cause": failure.sentence,
                     "reason": failure.reason,
@@ -265,7 +272,8 @@ class Show:
         # NB: some sentences begin with that already.
         why = shown(failure.sentence).removeprefix(f"not deployed to {self._label}: ")
         to = f" to {self._label}" if self._among is not None else ""
-        lines = [f"{self._err.failed} not deployed{to}: {why if to else shown(failure.sentence)}", *more]
+        not_done = self.not_done.rpartition(" ")[0]
+        lines = [f"{self._err.failed} {not_done}{to}: {why if to else shown(failure.sentence)}", *more]
         if self._among is not None:
             # NB: the boundary says it of the only target; here others follow, and their sum.
             self._say(*lines)
@@ -327,8 +335,8 @@ class Show:
 
     def _bad(self, result: Result, took: str, lease: str) -> list[str]:
         left = left_lines(result, lease, self._label, self._err)
-        where = f"step {result.step} ({STEPS.get(result.step, 'deploy')})"
-        what = f"deploy failed on {self._label} in {where}, after {took}"
+        where = f"step {result.step} ({self.steps.get(result.step, self.noun)})"
+        what = f"{self.noun} failed on {self._label} in {where}, after {took}"
         if result.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.HANGUP):
             what = f"interrupted in {where} on {self._label}, after {took}: nothing was applied"
         elif result.lost is not None:
@@ -339,35 +347,24 @@ class Show:
             what = f"deployed to {self._label} in {took}, but not everything could be released"
         followed = result.followed
         if followed is not None and followed.outcome is not RolloutVerdict.SUCCEEDED and result.lost is None:
-            what = f"deploy failed on {self._label} in {where}, after {took}: {sum_sentence(followed)}"
+            what = f"{self.noun} failed on {self._label} in {where}, after {took}: {sum_sentence(followed)}"
             lines = [f"{self._err.failed} {what}", *self._followed(result), *certified.rejected(result)]
         else:
             lines = [f"{self._err.failed} {self._err.capitals(what)}", *self._followed(result)]
-            lines += self._reasons(result)
-        if result.applied:
-            lines.append(f"now     {certified.what_ran(result)}")
+            lines += reasons(result)
+        lines += rollback_lines(result, self._label, self._err)
+        lines += now_lines(result, self._label, certified.what_ran)
         if not left and not result.kept.fences and not result.kept.before:
             whose = "nothing is fenced" if result.within is None else "nothing of this run is fenced any more"
             lines.append(f"now     {whose}")
         if result.hint and not result.kept.fences:
             lines += wrap(shown(result.hint), first="hint: ", rest="      ")
-        elif not left and not result.kept.fences and (book := runbook_for(result.code)) is not None:
-            lines.append(f"hint: fencectl runbook {book.name} --context {quoted(self._label)}")
         return lines
 
     def _followed(self, result: Result) -> list[str]:
         """What did not succeed of what was followed, worst first, and what to look at beside it."""
         followed = result.followed
         return result_lines(followed, now=self._clock.wall(), style=self._err) if followed is not None else []
-
-    @staticmethod
-    def _reasons(result: Result) -> list[str]:
-        """Why, without what the sentence has said already."""
-        lines, told = list[str](), result.lost.sentence if result.lost is not None else "interrupted"
-        for text in (result.cause, result.reason):
-            if text and not text.startswith(told) and (result.lost is None or text != result.lost.reason):
-                lines += wrap(shown(text), first="reason: ", rest="        ")
-        return lines
 
     def _as_data(self, plan: DeployPlan, result: Result) -> dict[str, object]:
         unwound = result.unwound
@@ -377,7 +374,7 @@ class Show:
             **kept_data(result.kept),
             "type": "result",
             "apiVersion": "fencectl.dev/v1",
-            "kind": "DeployResult",
+            "kind": self.kind,
             "exitCode": result.code.value,
             "generation": result.generation,
             "token": result.token,
@@ -390,11 +387,14 @@ class Show:
             "waiting": [fence.seen.ref.display for fence in unwound.waiting] if unwound else [],
             "unresolved": result.unresolved,
             "certification": result.certification.as_data(),
+            **restored_data(result),
         } | ({} if result.within is None else {"within": result.within})
 
     def _github(self, code: ExitCode, lines: Sequence[str], *, certification: str | None = None) -> None:
         is_only = self._among is None
-        tell_target(self._label, code, lines, self.warn, is_only=is_only, certification=certification)
+        tell_target(
+            self._label, code, lines, self.warn, is_only=is_only, certification=certification, noun=self.noun
+        )
 
     def _event(self, event: dict[str, object]) -> None:
         write_what_can(stdout=json.dumps(event | {"context": self._context}, ensure_ascii=True) + "\n")

@@ -101,8 +101,10 @@ class DeployOnTarget:
     One run of the verb against one target, over connections that are open already.
 
     `wait_until_s`: on the monotonic clock, up to when it may wait for a live holder. `begun`: its transaction was.
-    `cluster_uid`: of the cluster that was looked at, where it could be read.
+    `cluster_uid`: of the cluster that was looked at, where it could be read. `doing`: the verb, for messages.
     """
+
+    doing = "deploy"
 
     def __init__(
         self,
@@ -120,6 +122,7 @@ class DeployOnTarget:
         self._subject = one.subject
         self._told = one.told
         self._lease = one.lease
+        self._label = one.label
         self._whose = one.own
         self._door = door
         self._keeper_door = keeper_door
@@ -264,7 +267,7 @@ class DeployOnTarget:
             if not look.report.complete:
                 missing = look.report.unreadable[0]
                 raise NotReadableError(
-                    f"not deployed to {look.report.label}: {missing.what} could not be read",
+                    f"{self._show.not_done} {look.report.label}: {missing.what} could not be read",
                     reason=f"{missing.why}. A fence may be hidden; nothing was changed",
                 )
             observation, profile = look.runs.observation, self._target.profile
@@ -300,7 +303,7 @@ class DeployOnTarget:
         ref = ObjectRef(CONFIGMAPS.api_version, CONFIGMAPS.kind, CONFIGMAPS.plural, namespace, name, "")
         # NB: no longer than the keeper is asked to vouch for, or a write could still go out under a lost lease.
         label = self._subject.connection.context_name
-        return RecordBook(self._door, self._clock, ref, "deploy", label, request_s=WRITE_S)
+        return RecordBook(self._door, self._clock, ref, self.doing, label, request_s=WRITE_S)
 
     def _own_journal(self) -> Journal:
         now, around = self._clock.wall(), self._around

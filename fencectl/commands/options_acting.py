@@ -50,7 +50,6 @@ class HoldOptions:
     `fencectl hold place|lift|list`.
 
     `words`: what stands after the verb, as typed: the action, and the type of the hold. `until`: as typed.
-    `lease`: `NS/NAME`, beside which the record stands; None: from the config.
     """
 
     common: CommonOptions = field(default_factory=CommonOptions)
@@ -58,7 +57,6 @@ class HoldOptions:
     words: tuple[str, ...] = ()
     reason: str | None = None
     until: str | None = None
-    lease: str | None = None
     yes: bool = False
 
 
@@ -105,6 +103,28 @@ class DeployOptions:
     adopt_kept: bool = False
     on_rollback: str | None = None
     over_claim: bool = False
+    rollback: str | None = None
+    rollback_timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackOptions:
+    """
+    `fencectl rollback [GENERATION]`.
+
+    `generation`: as typed; None: the newest that can be undone. `timeout_s`: for the whole restore, None: from the
+    config, else the default. `on_rollback`: `keep` or `resume`, None: from the config, else `keep`.
+    """
+
+    common: CommonOptions = field(default_factory=CommonOptions)
+    output: Output = Output.TEXT
+    generation: str | None = None
+    lease: str | None = None
+    on_rollback: str | None = None
+    timeout_s: float | None = None
+    drain_timeout_s: float | None = None
+    dry_run: bool = False
+    yes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,8 +88,11 @@ def _named(items: Sequence[Any]) -> dict[str, Any] | None:
 
 
 def _shown(value: Any, *, hide: bool) -> str | None:
-    if value is _ABSENT:
-        return None
+    return None if value is _ABSENT else value_text(value, hide=hide)
+
+
+def value_text(value: Any, *, hide: bool) -> str:
+    """A value as short text, or that it is hidden. Foreign text."""
     if hide:
         return HIDDEN
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -6,7 +6,7 @@ A record tells how a deploy ended by its exit code; one without an end may have 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -113,29 +113,31 @@ def ran_before(past: Mapping[int, Past], generation: int) -> Past | None:
 
 
 def changed_since(past: Mapping[int, Past], generation: int) -> Past | None:
-    """The newest later run that has changed the target and was not undone itself; None where there is none."""
-    undone: set[int] = set()
-    for number in sorted((one for one in past if one > generation), reverse=True):
-        one = past[number]
-        if one.undoes is not None and one.undoes != number and one.is_back and number not in undone:
-            undone |= set(range(one.undoes, number + 1))
-        if number not in undone and one.may_have_changed:
-            return one
-    return None
+    """The newest later deploy that has changed the target and is not undone again; None where there is none."""
+    return next((one for one in _changes(past) if one.generation > generation), None)
 
 
 def newest_with_point(past: Mapping[int, Past]) -> Past | None:
-    """What `rollback` undoes where no generation is named: the newest run that may have changed the target."""
+    """
+    What `rollback` undoes where no generation is named: the newest deploy that may have changed the target.
+
+    None where there is none, or where that one has no recovery point: an older one is not undone instead of it.
+    """
+    newest = next(_changes(past), None)
+    return newest if newest is not None and newest.point is not None else None
+
+
+def _changes(past: Mapping[int, Past]) -> Iterator[Past]:
+    """
+    The deploys that may have changed the target and are not undone, newest first.
+
+    NB: a rollback by itself is none of them: what it has not brought back is still the change of what it undoes.
+    """
     undone: set[int] = set()
     for number in sorted(past, reverse=True):
         one = past[number]
-        if one.undoes is not None and one.undoes != number and one.is_back and number not in undone:
-            undone |= set(range(one.undoes, number + 1))
-        if (
-            number not in undone
-            and one.may_have_changed
-            and one.undoes in (None, number)
-            and one.point is not None
-        ):
-            return one
-    return None
+        if one.undoes is not None and one.undoes != number:
+            if one.is_back and number not in undone:
+                undone |= set(range(one.undoes, number))
+        elif number not in undone and one.may_have_changed:
+            yield one

@@ -62,6 +62,10 @@ RUNBOOKS: tuple[Runbook, ...] = (
     Runbook("unusable-mark", "a mark that no patch can be made from", (), (Situation.UNUSABLE,)),
     Runbook("kept-suspension", "a suspension was kept on purpose", (), (Situation.KEPT,)),
     Runbook("hold", "somebody placed a hold by hand", (), (Situation.HOLD,)),
+    Runbook("claim", "a rollback did not succeed", (), (Situation.CLAIM,)),
+    Runbook(
+        "rollback-in-progress", "a rollback was refused with exit 17", (ExitCode.ROLLBACK_IN_PROGRESS,)
+    ),
     Runbook("not-ours", "suspended or cordoned by somebody else", (), (Situation.NOT_OURS,)),
     Runbook(
         "person-needed",

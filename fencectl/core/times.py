@@ -56,6 +56,12 @@ def clock_text(at: datetime, *, now: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%MZ")
 
 
+def span_text(seconds: float) -> str:
+    """How long something may take: `10m`, `1h30m`, `90s` as `1m30s`."""
+    text = age_text(seconds)
+    return text.removesuffix("00s") if text != "00s" and text.endswith("m00s") else text.replace("h00m", "h")
+
+
 def age_text(age_s: float) -> str:
     """Two units at most, rounded down: `8s`, `5m31s`, `1h15m`, `3d4h`, `12d`. Below zero: `0s`."""
     seconds = max(0, int(age_s))

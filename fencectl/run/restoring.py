@@ -24,7 +24,7 @@ from fencectl.core.refs import ObjectRef, Raw, Seen, annotations_of, dig
 from fencectl.core.restore import Doing, Restoration, restore_one
 from fencectl.core.restored import LeftAsItIs, Restored, RestoreVerdict
 from fencectl.core.rollout import Follows, RolloutVerdict, Target
-from fencectl.core.times import age_text
+from fencectl.core.times import span_text
 from fencectl.run.applying import deadline_under
 from fencectl.run.keeper import Keeper, LeaseLostError
 from fencectl.run.ports import Door
@@ -175,7 +175,7 @@ class Restorer:
     def _may_go_on(self) -> None:
         self._hands.stop_if_asked()
         if self._hands.clock.monotonic_s() >= self._end_s:
-            budget = age_text(self._restored.budget_s)
+            budget = span_text(self._restored.budget_s)
             raise _OverError(
                 f"its own budget of {budget} is over{': no answer came' if self._asked else ''}", unread=True
             )

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from fencectl.core.deploy import DeployPlan
-from fencectl.core.errors import ExitCode, NotReadableError
+from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.past import ran_before, read_past
 from fencectl.core.record_write import data_of
 from fencectl.core.recovery_point import RecoveryPoint
 from fencectl.core.restored import Restored, RestoreVerdict
-from fencectl.core.rollout import Cause, RolloutVerdict
-from fencectl.core.times import age_text
+from fencectl.core.rollout import RolloutVerdict
+from fencectl.core.times import span_text
 from fencectl.run.deploy_record import DeployRecord
 from fencectl.run.fencing import Ledger
 from fencectl.run.keeper import Keeper
 from fencectl.run.restoring import Hands, Restorer
 from fencectl.run.stage import Result, Stage
+from fencectl.run.timeline import Timeline
 
 
 def why_not_due(plan: DeployPlan, result: Result, ledger: Ledger) -> str | None:
@@ -33,9 +35,7 @@ def why_not_due(plan: DeployPlan, result: Result, ledger: Ledger) -> str | None:
         return "nothing was changed"
     if ExitCode.FAILED_NEW_STATE_LIVE not in result.codes:
         return "it is not known to have failed"
-    followed = result.followed
-    bad = [one for one in followed.results if one.verdict is not RolloutVerdict.SUCCEEDED] if followed else []
-    if bad and all(one.cause is Cause.NODE for one in bad):
+    if result.followed is not None and result.followed.blames_nodes:
         return "nodes are down: that is no fault of what was deployed"
     if plan.flux is not None:
         fenced = {fence.seen.ref for fence in ledger.fences}
@@ -80,12 +80,12 @@ class RollingBack:
 
         Raises what the record raises, then nothing was changed, and LeaseLostError.
         """
-        restored = Restored(point.generation, revision=point.revision, budget_s=budget_s)
+        restored = Restored(point.generation, revision=revision_of(point), budget_s=budget_s)
         self._what_ran_before(restored)
         self._story.rollback = _as_data(restored)
         self._write_record("restoring")
         self._result.rolled_back = restored
-        budget = age_text(budget_s)
+        budget = span_text(budget_s)
         self._tell(f"puts back {restored.what}: {len(point.objects)} objects, own budget {budget}")
         follower = self._stage.follower
         hands = Hands(
@@ -120,15 +120,59 @@ class RollingBack:
             restored.back, restored.back_revision = before.generation, before.revision
 
 
-def roll_back(plan: DeployPlan, result: Result, rolling: RollingBack, point: RecoveryPoint) -> None:
+def after_failure(
+    stage: Stage,
+    plan: DeployPlan,
+    result: Result,
+    story: DeployRecord,
+    point: RecoveryPoint | None,
+    ledger: Ledger,
+    timeline: Timeline,
+    rolling: Callable[[int], RollingBack],
+    note: Callable[[FencectlError], None],
+) -> None:
     """
-    Put back what ran before the deploy that has failed (9); its first cause stays, its exit code follows.
+    Put back what ran before a deploy that has failed, where that is asked for and due (9).
 
-    Raises what `RollingBack.run` raises.
+    Its first cause stays, its exit code follows. `note`: takes in what stops it; nothing is raised for that.
     """
-    timed_out = is_timed_out(result)
-    restored = rolling.run(point, budget_s=plan.rollback_s or 0.0, ended_at=None)
-    result.codes = codes_after(result.codes, restored, timed_out=timed_out)
+    tell = partial(stage.tell, 9)
+    if plan.rollback_s is None or plan.restore is not None or result.lost is not None:
+        return
+    if not result.codes or not result.applied:
+        return
+    if stage.interrupted.is_set():
+        # NB: an interrupt never starts one: whoever interrupts may not leave the time for it.
+        result.rollback_owed, story.rollback = True, "owed"
+        tell("interrupted: the rollback is owed, not begun")
+        return
+    why = why_not_due(plan, result, ledger)
+    if point is None or why is not None:
+        result.not_rolled_back = why or "there is no recovery point"
+        tell(f"not rolled back: {result.not_rolled_back}")
+        return
+    failed_in, timed_out = result.step, is_timed_out(result)
+    timeline.begin(9, "rollback")
+    try:
+        restored = rolling(9).run(point, budget_s=plan.rollback_s, ended_at=None)
+        result.codes = codes_after(result.codes, restored, timed_out=timed_out)
+    except FencectlError as failure:
+        if result.rolled_back is None:
+            result.not_rolled_back = f"{failure.sentence}{f': {failure.reason}' if failure.reason else ''}"
+            tell(f"not rolled back: {result.not_rolled_back}")
+        note(failure)
+    finally:
+        back = result.rolled_back is not None and result.rolled_back.is_back
+        timeline.end(9, "rollback", "done" if back else "failed")
+        result.step = failed_in
+        result.rollback_owed = stage.interrupted.is_set() and not back
+        if result.rollback_owed:
+            story.rollback = "owed"
+
+
+def revision_of(point: RecoveryPoint) -> str | None:
+    """The revision that Flux was to take, where one was named; what else a deploy brings has no such name."""
+    return (point.revision.partition("--revision ")[2] or None) if point.form == "flux" else None
 
 
 def is_timed_out(result: Result) -> bool:
@@ -163,6 +207,7 @@ def restore_payload(plan: DeployPlan, result: Result, rolling: RollingBack) -> N
     finally:
         found = result.rolled_back
         result.applied = found is not None and found.moved
+    result.acknowledged = restored.is_back
     if not restored.is_back:
         result.codes += codes_after([], restored, timed_out=False)
         result.cause, result.reason = f"{restored.what} is not back", restored.why

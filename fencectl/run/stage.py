@@ -67,9 +67,9 @@ class Result:
     the last one that began. `codes`: every reason for an exit code; the worst decides. `lease_patch`: frees a
     lease that was kept. `rolled_back`: what came of a rollback, None where none was begun; it has put something
     back only where it has `moved`. `rollback_owed`: one was asked for, and an interrupt came before it was done.
-    `timed_out`: a time-out is what failed. `acknowledged`: step 8 ended well. `kept`: what is left suspended on
-    purpose. `recovery`: the stored recovery point. `restorable`: the members of an ApplySet that are in it, so
-    that a prune may take them away.
+    `not_rolled_back`: why none was begun although it was asked for. `timed_out`: a time-out is what failed.
+    `acknowledged`: step 8 ended well. `kept`: what is left suspended on purpose. `recovery`: the stored recovery
+    point. `restorable`: the members of an ApplySet that are in it, so that a prune may take them away.
     """
 
     generation: int | None = None
@@ -95,6 +95,7 @@ class Result:
     within: str | None = None
     rolled_back: Restored | None = None
     rollback_owed: bool = False
+    not_rolled_back: str | None = None
     timed_out: bool = False
     kept: Kept = field(default_factory=Kept)
     recovery: Summary | None = None

@@ -47,7 +47,7 @@ from fencectl.run.nodes import NodeRoller
 from fencectl.run.overseer import Overseer
 from fencectl.run.paying import pay
 from fencectl.run.recovery_points import capture
-from fencectl.run.rolling_back import RollingBack, restore_payload, roll_back, why_not_due
+from fencectl.run.rolling_back import RollingBack, after_failure, restore_payload
 from fencectl.run.stage import Result, Stage
 from fencectl.run.story import StoppedError
 from fencectl.run.suspending import Suspender, ToSuspend
@@ -247,32 +247,8 @@ class Deploy:
     # (9)
 
     def _roll_back(self) -> None:
-        result, tell = self._result, partial(self._stage.tell, 9)
-        if self._plan.rollback_s is None or not result.codes or not result.applied or result.lost is not None:
-            return
-        if self._stage.interrupted.is_set():
-            # NB: an interrupt never starts one; whoever interrupts may not leave the time for it.
-            result.rollback_owed, self._story.rollback = True, "owed"
-            tell("interrupted: the rollback is owed, not begun")
-            return
-        point = self._point
-        why = "no recovery point was taken" if point is None else why_not_due(self._plan, result, self._ledger)
-        if why is not None or point is None:
-            tell(f"not rolled back: {why}")
-            return
-        failed_in = result.step
-        self._timeline.begin(9, "rollback")
-        try:
-            roll_back(self._plan, result, self._rolling(9), point)
-        except FencectlError as failure:
-            self._note(failure)
-        finally:
-            back = result.rolled_back is not None and result.rolled_back.is_back
-            self._timeline.end(9, "rollback", "done" if back else "failed")
-            result.step = failed_in
-            result.rollback_owed = self._stage.interrupted.is_set() and not back
-            if result.rollback_owed:
-                self._story.rollback = "owed"
+        lent = self._ledger, self._timeline, self._rolling, self._note
+        after_failure(self._stage, self._plan, self._result, self._story, self._point, *lent)
 
     def _rolling(self, step: int) -> RollingBack:
         # NB: a fence that was lifted meanwhile would undo it: looked at before anything is put back.

@@ -44,6 +44,7 @@ def test_bash_completes_verbs_flags_and_choices() -> None:
         "runbook",
         "deploy",
         "recover",
+        "rollback",
         "hold",
         "demo",
     ]

@@ -23,8 +23,6 @@ FILES = {path.stem: path.read_text() for path in sorted((ROOT / "runbooks").glob
 STEPS = [name for name in FILES if name != "exit-codes"]
 HEADINGS = ["How you recognise it", "Is it safe?", "Do this", "How you know that it worked"]
 NAMES = {book.name for book in RUNBOOKS}
-# What runs a rollback has its runbook when that verb exists.
-TO_COME = {ExitCode.ROLLBACK_IN_PROGRESS, Situation.CLAIM} if "rollback" not in VERBS else set()
 
 
 def test_every_runbook_has_its_text_and_every_text_its_place_in_the_list() -> None:
@@ -37,14 +35,14 @@ def test_every_runbook_has_its_text_and_every_text_its_place_in_the_list() -> No
 def test_exit_code_that_needs_a_person_has_exactly_one_runbook(code: ExitCode) -> None:
     """Whoever is woken by a number finds one page, not two."""
     books = [book.name for book in RUNBOOKS if code in book.codes]
-    assert len(books) == (0 if code in TO_COME else 1)
+    assert len(books) == 1
 
 
 @pytest.mark.parametrize("situation", Situation)
 def test_refusal_has_exactly_one_runbook(situation: Situation) -> None:
     """What fencectl leaves to a person it explains to a person."""
     books = [book.name for book in RUNBOOKS if situation in book.situations]
-    assert len(books) == (0 if situation in TO_COME else 1)
+    assert len(books) == 1
 
 
 def test_codes_that_need_nobody_have_no_runbook() -> None:
