@@ -19,6 +19,17 @@ from tests.support.manifests import CM, config_map, deploy, names, write
 
 CHILD = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/infrastructure"
 
+LABELS = {"app": "web"}
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
+    "spec": {
+        "selector": {"matchLabels": LABELS},
+        "template": {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "app", "image": "a"}]}},
+    },
+}
+
 
 @pytest.fixture
 def scene(clean_cluster: Cluster, tmp_path: Path) -> Iterator[DeployScene]:
@@ -197,22 +208,29 @@ def test_what_does_not_come_up_in_time_is_18_with_a_block_that_names_it(
     """Nobody rolls it out here: the new state is live, nothing is fenced, and no record says `deployed`."""
     scene = DeployScene.on(sandbox_cluster, tmp_path)
     (tmp_path / "fencectl.yaml").write_text("apiVersion: fencectl.dev/v1\nkind: Config\nfollow: {timeout: 2s}\n")
-    labels = {"app": "web"}
-    web = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "a"}]}},
-        },
-    }
-    done = deploy(scene, *scene.fences, "-f", write(scene, web, config_map("new")))
+    done = deploy(scene, *scene.fences, "-f", write(scene, WEB, config_map("new")))
     assert done.code == 18, done.text
     last = done.stderr[done.stderr.index("✗ deploy failed on prod") :]
     assert "1 of 2 objects timed out, 1 succeeded" in last
     assert "deployment/default/web  timed out: " in last
     assert "now     nothing is fenced" in last
+    assert scene.record()["outcome"] != "deployed"
+    scene.assert_free()
+
+
+def test_server_that_fails_and_then_refuses_while_it_is_followed_ends_as_unknown(
+    sandbox_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Three times 503 are waited out, one 403 is not: 15, never 0; everything is given back, no record says `deployed`."""
+    scene = DeployScene.on(sandbox_cluster, tmp_path)
+    faults = sandbox_cluster.sandbox.faults
+    failing = faults.refuse(status=503, verb="list", resource="deployments", times=3)
+    faults.refuse(status=403, verb="list", resource="deployments")
+    done = deploy(scene, *scene.fences, "-f", write(scene, WEB, config_map("new")))
+    assert done.code == 15, done.text
+    assert failing.hits == 3
+    last = done.stderr[done.stderr.index("1 of 2 objects unknown, 1 succeeded") :]
+    assert "deployment/default/web  unknown: it cannot be read: forbidden" in last
     assert scene.record()["outcome"] != "deployed"
     scene.assert_free()
 

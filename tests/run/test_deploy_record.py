@@ -6,11 +6,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from fencectl.core.errors import ExitCode
 from fencectl.core.record_write import KEPT_RECORDS
 from fencectl.run.deploy_record import DeployRecord
 from fencectl.run.timeline import Timeline
-from tests.support.deploying import RECORD, Scene
+from tests.support.deploying import FENCED, LEASE_PATH, RECORD, Scene
 
 
 def data(scene: Scene) -> dict[str, Any]:
@@ -89,6 +91,38 @@ def test_generation_that_another_run_has_taken_meanwhile_is_not_overwritten() ->
     assert result.generation == 2
     assert data(scene)["record-1"] == other
     assert json.loads(data(scene)["record-2"])["outcome"] == "deployed"
+
+
+@pytest.mark.parametrize("status", [403, 422, 503])
+@pytest.mark.parametrize("last", [False, True], ids=["first-deploy", "later-deploy"])
+def test_record_that_cannot_be_written_leaves_nothing_to_be_seen_and_a_retry_works(
+    status: int,
+    last: bool,
+) -> None:
+    """Durable before observable: no fence, no command, no entry; the same deploy again goes on as if it were new.
+
+    Where the server only fails, it is tried again for as long as the lease is held; nobody renews it here.
+    """
+    ran: list[int] = []
+    scene = Scene(payload=lambda: ran.append(1) or 0)  # type: ignore[func-returns-value]
+    if last:
+        scene.deploy()
+        ran.clear()
+    found = scene.raw(RECORD.path).get("data")
+    versions = [scene.raw(path)["metadata"]["resourceVersion"] for path in FENCED]
+    fault = scene.sandbox.faults.refuse(verb="patch" if last else "create", resource="configmaps", status=status)
+    result = scene.deploy()
+    fault.cancel()
+    assert result
+    assert fault.hits > 0
+    assert result.code is (ExitCode.INCOMPLETE if status == 403 else ExitCode.LEASE_LOST), result.cause
+    assert [scene.raw(path)["metadata"]["resourceVersion"] for path in FENCED] == versions
+    assert (ran, result.generation) == ([], None)
+    assert scene.raw(RECORD.path).get("data") == found
+    assert not scene.raw(LEASE_PATH)["spec"].get("holderIdentity")
+    again = scene.deploy()
+    assert again
+    assert (again.code, again.generation, ran) == (ExitCode.OK, 2 if last else 1, [1])
 
 
 def test_token_that_was_given_before_does_nothing_and_the_next_goes_on() -> None:
