@@ -104,7 +104,12 @@ def test_record_that_cannot_be_written_leaves_nothing_to_be_seen_and_a_retry_wor
     Where the server only fails, it is tried again for as long as the lease is held; nobody renews it here.
     """
     ran: list[int] = []
-    scene = Scene(payload=lambda: ran.append(1) or 0)  # type: ignore[func-returns-value]
+
+    def command() -> int:
+        ran.append(1)
+        return 0
+
+    scene = Scene(payload=command)
     if last:
         scene.deploy()
         ran.clear()
