@@ -302,6 +302,7 @@ def hold(
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME|DURATION", help="When it should be over")
     ] = None,
+    lease: Annotated[str | None, typer.Option("--lease", metavar="NS/NAME", help="The deploys' lease")] = None,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask")] = False,
     context: Contexts = None,
     output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Text or JSON")] = "text",
@@ -321,6 +322,7 @@ def hold(
         words=tuple(words or ()),
         reason=not_empty("--reason", reason),
         until=not_empty("--until", until),
+        lease=not_empty("--lease", lease),
         yes=yes,
     )
     one_context("hold", options.common.contexts)

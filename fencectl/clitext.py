@@ -184,6 +184,7 @@ Usage: {prog} hold place|lift|list [TYPE] [OPTIONS]
   TYPE                   freeze, incident or maintenance; lift: also claim
   --reason TEXT          Why. Needed to place, and to lift with --yes
   --until TIME|DURATION  3h, 06:00Z or RFC 3339. Only warns: it stays held
+  --lease NS/NAME        For deploys under this lease [default: the target's]
   -y, --yes              Lift without being asked
 A hold that is there is not changed: lift it, then place it again. A deploy
 that runs already goes on.

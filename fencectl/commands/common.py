@@ -83,6 +83,14 @@ def resolve(
     )
 
 
+def lease_name(text: str) -> tuple[str, str]:
+    """Read `--lease NS/NAME`: namespace and name; raises UsageError."""
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise UsageError(f"`{text}` is not `NAMESPACE/NAME`", hint=NOTHING)
+    return namespace, name
+
+
 def _load(options: CommonOptions, *, folder: Path | None) -> Config | None:
     if options.config is not None:
         path = Path(options.config)

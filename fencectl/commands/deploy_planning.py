@@ -11,7 +11,7 @@ from fencectl.cluster.pages import METADATA_ONLY, ListQuery, read_list
 from fencectl.cluster.read import Reads
 from fencectl.cluster.structs import PageDecoder
 from fencectl.cluster.transport import Transport
-from fencectl.commands.common import NOTHING, TargetSettings
+from fencectl.commands.common import NOTHING, TargetSettings, lease_name
 from fencectl.commands.deploy_certify import certifies_nothing, certify_of, split_command
 from fencectl.commands.deploy_files import Inputs, Planner
 from fencectl.commands.deploy_show import Show
@@ -44,7 +44,7 @@ def check_plan(options: DeployOptions, target: TargetSettings) -> None:
 
 def lease_of(options: DeployOptions, target: TargetSettings) -> tuple[str, str]:
     """The lease's namespace and name; raises UsageError."""
-    return _lease_name(options.lease) if options.lease else target.profile.lease
+    return lease_name(options.lease) if options.lease else target.profile.lease
 
 
 class Planning:
@@ -177,10 +177,3 @@ def _suspend_name(text: str) -> tuple[str, str, str]:
             f"`{text}` is not `kind/NAMESPACE/NAME`", hint=f"such as kustomization/flux-system/apps. {NOTHING}"
         )
     return parts[0], parts[1], parts[2]
-
-
-def _lease_name(text: str) -> tuple[str, str]:
-    namespace, slash, name = text.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        raise UsageError(f"`{text}` is not `NAMESPACE/NAME`", hint=NOTHING)
-    return namespace, name

@@ -28,6 +28,7 @@ from fencectl.core.errors import ExitCode, FencectlError
 from fencectl.core.identity import parse_holder
 from fencectl.core.report import FenceReport
 from fencectl.core.rollout import RolloutVerdict
+from fencectl.core.runbooks import runbook_for
 from fencectl.core.times import age_text, second_time
 from fencectl.core.verbs import VERBS
 from fencectl.report.commands import Where
@@ -359,6 +360,8 @@ class Show:
             lines.append(f"now     {whose}")
         if result.hint and not result.kept.fences:
             lines += wrap(shown(result.hint), first="hint: ", rest="      ")
+        elif not left and not result.kept.fences and (book := runbook_for(result.code)) is not None:
+            lines.append(f"hint: fencectl runbook {book.name} --context {quoted(self._label)}")
         return lines
 
     def _followed(self, result: Result) -> list[str]:

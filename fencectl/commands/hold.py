@@ -16,7 +16,7 @@ from functools import partial
 from fencectl.cluster.clock import Clock, SystemClock
 from fencectl.cluster.kinds import CONFIGMAPS, record_of
 from fencectl.commands.asking import answer_to
-from fencectl.commands.common import NOTHING, resolve
+from fencectl.commands.common import NOTHING, lease_name, resolve
 from fencectl.commands.hold_line import Action, Line, checked_reason, read_line
 from fencectl.commands.hold_show import Show, Where
 from fencectl.commands.options_acting import HoldOptions
@@ -45,6 +45,7 @@ def run(options: HoldOptions) -> ExitCode:
             f"hold is for the profile fencectl: {target.profile.name} has no record to hold anything in",
             hint=f"leave `--profile` out. {NOTHING}",
         )
+    lease = lease_name(options.lease) if options.lease else target.profile.lease
     clock = SystemClock()
     if line.until is not None:
         end_time(line.until, now=clock.wall())  # what cannot be right is said before anything is read
@@ -57,7 +58,7 @@ def run(options: HoldOptions) -> ExitCode:
         )
     (subject,) = subjects(effective)
     with subject.opened(clock) as door:
-        verb = _Verb(options, line, subject, door, clock)
+        verb = _Verb(options, line, subject, door, clock, lease)
         match line.action:
             case Action.PLACE:
                 return verb.place()
@@ -76,6 +77,7 @@ class _Verb:
     subject: Subject
     door: Door
     clock: Clock
+    lease: tuple[str, str]
 
     def place(self) -> ExitCode:
         made: list[Hold] = []
@@ -188,19 +190,20 @@ class _Verb:
         return ExitCode.OK
 
     def _book(self) -> RecordBook:
-        namespace, name = record_of(self.subject.settings.profile.lease)
+        namespace, name = record_of(self.lease)
         ref = ObjectRef(CONFIGMAPS.api_version, CONFIGMAPS.kind, CONFIGMAPS.plural, namespace, name, "")
         timeout_s = self.options.common.request_timeout_s or REQUEST_S
         purpose = f"hold {self.line.action}"
         return RecordBook(self.door, self.clock, ref, purpose, self._label, timeout_s, self._command("list"))
 
     def _show(self) -> Show:
-        namespace, name = record_of(self.subject.settings.profile.lease)
+        namespace, name = record_of(self.lease)
         connection, config = self.subject.connection, self.options.common.config
         flags = {
             "--config": config,
             "--kubeconfig": self.subject.kubeconfig,
             "--context": connection.context_flag,
+            "--lease": self.options.lease,
         }
         where = Where(
             self._label,

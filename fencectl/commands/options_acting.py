@@ -50,6 +50,7 @@ class HoldOptions:
     `fencectl hold place|lift|list`.
 
     `words`: what stands after the verb, as typed: the action, and the type of the hold. `until`: as typed.
+    `lease`: `NS/NAME`, beside which the record stands; None: from the config.
     """
 
     common: CommonOptions = field(default_factory=CommonOptions)
@@ -57,6 +58,7 @@ class HoldOptions:
     words: tuple[str, ...] = ()
     reason: str | None = None
     until: str | None = None
+    lease: str | None = None
     yes: bool = False
 
 

@@ -138,7 +138,9 @@ def _list(seen: _Seen, options: RunbookOptions) -> None:
     style, err = style_of(sys.stdout, options.common.color), style_of(sys.stderr, options.common.color)
     write(stdout="".join(f"{style.spelled(line)}\n" for line in list_lines(found, style=style)))
     context = f" --context {quoted(seen.cluster.context)}" if seen.cluster.context else ""
-    name = next((book.name for book, matches, unread in found if matches or unread), None)
+    matched = [book for book, matches, unread in found if matches or unread]
+    # NB: one that is for a situation says more than one that also counts it.
+    name = next((book.name for book in sorted(matched, key=lambda book: not book.situations)), None)
     hint = (
         f"`fencectl runbook {name}{context}` fills in this cluster's values"
         if name is not None

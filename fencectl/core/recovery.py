@@ -320,8 +320,8 @@ def _lift_hint(report: FenceReport) -> str:
     """The command that lifts the first hold; without `--yes` a person at a terminal may go on under it."""
     given = {"--kubeconfig": report.kubeconfig, "--context": report.context}
     flags = [shlex.quote(word) for flag, value in given.items() if value for word in (flag, value)]
-    name = report.holds[0].now.removeprefix("hold ").replace(" ", "-")
-    lift = " ".join(["fencectl", "hold", "lift", name, *flags])
+    words = [shlex.quote(word) for word in report.holds[0].hold_words]
+    lift = " ".join(["fencectl", "hold", "lift", *words, *flags])
     return f"`{lift}` lifts it; at a terminal, a person may also go on under it: leave `--yes` out"
 
 

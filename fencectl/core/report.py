@@ -16,6 +16,7 @@ from fencectl.core.evidence import Judgement, Verdict
 from fencectl.core.identity import Holder
 from fencectl.core.observation import ReadCounts, Unreadable
 from fencectl.core.patches import GuardedPatch
+from fencectl.core.profiles import FENCECTL
 from fencectl.core.refs import ObjectRef, Raw
 
 
@@ -109,6 +110,13 @@ class FenceEntry(msgspec.Struct, frozen=True):
     def is_claim(self) -> bool:
         """Whether it is the hold that a failed restore has left."""
         return self.kind is FenceKind.HOLD and self.now.startswith("claim ")
+
+    @property
+    def hold_words(self) -> tuple[str, ...]:
+        """How `hold lift` names a hold: its type, and the lease of its record where that is not the usual one."""
+        name = self.now.removeprefix("hold ").replace(" ", "-")
+        lease = (self.object.namespace or "", self.object.name.removesuffix("-record"))
+        return (name,) if lease == FENCECTL.lease else (name, "--lease", "/".join(lease))
 
 
 class HolderBlock(msgspec.Struct, frozen=True):

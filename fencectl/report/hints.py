@@ -153,10 +153,9 @@ def _waiting(report: FenceReport, verbs: frozenset[str], commands: bool) -> str 
 def _held_by_hand(report: FenceReport, verbs: frozenset[str], commands: bool) -> str | None:
     if not report.holds or "hold" not in verbs:
         return None
-    kind, _, name = report.holds[0].now.partition(" ")
-    if kind == "claim":
-        lift = fencectl(report, f"hold lift claim-{name}")
+    name, *flags = report.holds[0].hold_words
+    lift = fencectl(report, f"hold lift {name}", *map(quoted, flags))
+    if report.holds[0].is_claim:
         return f"a deploy or a restore that succeeds retires the claim; `{lift}` is the last resort"
-    lift = fencectl(report, f"hold lift {name}")
     which = "it" if len(report.holds) == 1 else "the first of them"
     return f"when its reason is gone, `{lift}` lifts {which}"

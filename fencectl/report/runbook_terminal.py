@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from io import StringIO
 from typing import Any, ClassVar
@@ -9,13 +10,28 @@ from typing import Any, ClassVar
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Heading, Markdown
 from rich.text import Text
+from rich.theme import Theme
 
-from fencectl.report.escape import visible
+from fencectl.report.escape import code_span, visible
 from fencectl.report.runbook import Block, Filled
 from fencectl.report.style import Style
 
 # Longer lines are no easier to read, however wide the terminal is.
 WIDEST = 100
+# Bold is for what to act on and for headings; nothing here is good, bad or urgent by itself.
+_THEME = Theme(
+    {
+        "markdown.h1": "bold",
+        "markdown.h2": "bold",
+        "markdown.code": "bold",
+        "markdown.block_quote": "dim",
+        "markdown.item.bullet": "none",
+        "markdown.table.border": "dim",
+        "markdown.table.header": "bold",
+    }
+)
+_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+_ASCII = str.maketrans({"─": "-", "━": "-", "▌": "|", "•": "*"})
 
 
 class _Heading(Heading):
@@ -59,6 +75,18 @@ def _lines(part: str | Block, style: Style, width: int) -> Iterator[str]:
         legacy_windows=False,
         emoji=False,
         highlight=False,
+        theme=_THEME,
     )
-    console.print(_Markdown(part, hyperlinks=False))
-    yield from (style.spelled(line.rstrip()) for line in into.getvalue().splitlines())
+    console.print(_Markdown(_SPAN.sub(_quoted, part), hyperlinks=False))
+    for line in into.getvalue().splitlines():
+        yield style.spelled(line.rstrip() if style.unicode else line.rstrip().translate(_ASCII))
+
+
+def _quoted(match: re.Match[str]) -> str:
+    """A code span that shows its backticks: without colour nothing else would tell a name from a word."""
+    ticks, text = match[1], match[2]
+    if len(ticks) > 1 and text.startswith(" ") and text.endswith(" ") and text.strip():
+        text = text[1:-1]
+    if "\\|" in text:  # the pipe of a cell
+        return code_span("`" + text.replace("\\|", "|") + "`", cell=True)
+    return code_span(f"`{text}`")

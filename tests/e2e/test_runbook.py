@@ -24,7 +24,7 @@ def test_list_counts_what_matches_and_the_page_names_it(clean_cluster: Cluster, 
     assert listed.code == 0, listed.text
     assert "unknown-holder    nobody can say whether the holder lives  5 fences match now\n" in listed.stdout
     assert "dead-holder       a deploy was refused with exit 16\n" in listed.stdout
-    assert "hint: `fencectl runbook still-fenced --context prod` fills in" in listed.stderr
+    assert "hint: `fencectl runbook unknown-holder --context prod` fills in" in listed.stderr
     page = fencectl("runbook", "unknown-holder", "--context", "prod")
     assert page.code == 0, page.text
     holder = "4f2a91c07be3d855-gh18093344127.2-j51234567890-9c41e07a"

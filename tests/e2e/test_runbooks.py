@@ -270,6 +270,7 @@ def lease_stolen(world: World) -> None:
     take_over(scene)
     done = running.ended()
     assert done.code == 13, done.text
+    assert "hint: fencectl runbook lease-lost --context prod" in done.stderr
 
 
 def they_free_it(world: World) -> None:
@@ -279,6 +280,7 @@ def they_free_it(world: World) -> None:
 def command_failed(world: World) -> None:
     done = world.scene().deploy(command=("false",))
     assert done.code == 18, done.text
+    assert done.stderr.endswith("hint: fencectl runbook new-state-live --context prod\n")
 
 
 def followed_to_no_end(world: World) -> None:

@@ -221,9 +221,13 @@ def test_terminal_gets_prose_that_fits_and_commands_on_one_line_each(width: int)
 
 def test_terminal_without_colour_or_utf8_gets_neither() -> None:
     """NO_COLOR, TERM=dumb: plain letters."""
-    filled = unfilled("# T\n\nA `code` – dash.\n\n```sh\nfencectl fences\n```\n")
+    text = "# T\n\n> a note\n\nA `code` and a dash.\n\n- one\n\n| a | b |\n| --- | --- |\n| `c` | d |\n"
+    filled = unfilled(text)
     plain = rendered(filled, style=Style(colour=False, unicode=False), width=80)
     assert plain.isascii()
+    assert "\\u" not in plain
+    for words in ("| a note", "A `code` and", "* one", "`c`", "---"):
+        assert words in plain
     assert "\x1b" not in plain
     assert "\x1b[" in rendered(filled, style=Style(colour=True), width=80)
 
