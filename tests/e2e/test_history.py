@@ -34,6 +34,8 @@ def test_deploys_are_listed_and_one_is_told_with_its_timeline(scene: DeployScene
 
     story = json.loads(scene.run("history", "show", "1", "-o", "json").stdout)["deploy"]
     assert (story["outcome"], story["exitCode"], story["token"]) == ("deployed", 0, 1)
+    assert (story["recovery"]["objects"], story["recovery"]["kept"]) == (0, True)
+    assert "  5  recovery point 1: 0 objects" in done.stderr
     spans = {span["what"]: (span["step"], span.get("how")) for span in story["timeline"]}
     assert spans == {
         "lease": (2, None),
