@@ -97,10 +97,13 @@ class Capturer:
 
     def _capture(self, plan: DeployPlan) -> Found:
         found = Found()
-        if plan.certify is not None and plan.certify.canary is not None:
-            self._objects_of(plan.certify.canary, found)
+        canary = plan.certify.canary if plan.certify is not None else None
+        # NB: what is in both parts is left by the one or by the other: nobody can say beforehand.
+        twice = _keys_of(canary) & _keys_of(plan.apply)
+        if canary is not None:
+            self._objects_of(canary, found, twice)
         if plan.apply is not None:
-            self._objects_of(plan.apply, found)
+            self._objects_of(plan.apply, found, twice)
             return found
         chain = plan.flux.chain if plan.flux is not None else plan.suspend
         wanted = self._applied_by([ref for ref, _ in chain], found)
@@ -111,8 +114,9 @@ class Capturer:
 
     # Manifests
 
-    def _objects_of(self, plan: ApplyPlan, found: Found) -> None:
-        planned = {key_of(one.ref): one for one in plan.objects}
+    def _objects_of(self, plan: ApplyPlan, found: Found, unsaid: Collection[Key]) -> None:
+        """`unsaid`: of these it is not kept what the deploy makes of them."""
+        planned = {key_of(one.ref): one for one in plan.objects if key_of(one.ref) not in unsaid}
         rendered = {key_of(ref) for ref in plan.rendered}
         self._take([one.ref for one in plan.objects], found, planned, force=plan.force)
         applyset = plan.applyset
@@ -234,6 +238,10 @@ class Capturer:
         self._size += len(msgspec.json.encode(raw))
         if self._size > LARGEST_BYTES:
             raise too_large(f"more than {LARGEST_BYTES} bytes")
+
+
+def _keys_of(plan: ApplyPlan | None) -> frozenset[Key]:
+    return frozenset(key_of(one.ref) for one in plan.objects) if plan is not None else frozenset()
 
 
 def _without_uid(ref: ObjectRef) -> ObjectRef:

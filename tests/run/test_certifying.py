@@ -75,6 +75,16 @@ class Canary:
 
         self.applying.follower.follow = follow  # type: ignore[method-assign]
 
+    def comes_to_once(self, verdict: RolloutVerdict) -> None:
+        """Have what is followed next come to this, and all later follows to success."""
+        follower = self.applying.follower
+        follower.verdict = verdict
+
+        def well() -> None:
+            follower.on_follow = lambda: setattr(follower, "verdict", RolloutVerdict.SUCCEEDED)
+
+        follower.on_follow = well
+
     @property
     def told(self) -> list[str]:
         return [text for step, text in self.applying.scene.told if step == 7]
@@ -398,3 +408,30 @@ def test_rolled_node_is_certified_before_it_is_verified(
         assert canary.names() == []
         assert [one.fence.journal.phase.value for one in result.unwound.left] == ["mutating"]  # type: ignore[union-attr]
         assert "recover --node-verified" in (result.hint or "")
+
+
+@pytest.mark.parametrize("ends", ["rejected", "failed-after-it"])
+def test_rollback_brings_back_what_the_canary_has_changed(canary: Canary, ends: str) -> None:
+    """Also an object of both parts, whichever of them was the last to change it: 10, and the previous state runs."""
+    path = "/api/v1/namespaces/shop/configmaps/app"
+    assert canary.applying.deploy(config_map("app", replicas="3")).code is ExitCode.OK
+    first = canary.applying.plan(config_map("app", replicas="1"))
+    plan = canary.applying.plan(config_map("app", replicas="10"))
+    seen: list[Any] = []
+
+    def judge() -> int:
+        seen.append(canary.applying.get(path)["data"]["replicas"])
+        if ends == "rejected":
+            return 3
+        canary.comes_to_once(RolloutVerdict.FAILED)
+        return 0
+
+    canary.applying.scene.payload = judge
+    result = canary.applying.run(replace(plan, certify=CertifyPlan(("smoke",), first.apply), rollback_s=60.0))
+    assert result is not None
+    assert seen == ["1"]
+    assert (result.code, result.step) == (ExitCode.FAILED_PREVIOUS_RUNS, 7 if ends == "rejected" else 8)
+    assert canary.applying.get(path)["data"] == {"replicas": "3"}
+    record = canary.record()
+    assert (record["outcome"], record["rollback"]["verdict"]) == ("rolled-back", "back")
+    assert canary.is_free()
