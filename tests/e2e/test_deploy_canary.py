@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.clusters import NODES, Cluster, make_configmap
 from tests.support.deploys import Child, DeployScene
-from tests.support.manifests import config_map, deploy, names, no_lease, write
+from tests.support.manifests import CM, config_map, deploy, names, no_lease, write
 
 
 @pytest.fixture
@@ -267,3 +267,25 @@ def test_rolled_nodes_are_certified_in_a_deploy_without_a_canary(boxed: DeploySc
         "why": "node/worker-2: the certify command ended with 3",
     }
     assert boxed.cluster.get("/api/v1/nodes/worker-3")["metadata"].get("annotations", {}) == {}
+
+
+def test_rejected_canary_is_rolled_back_where_that_is_asked_for(boxed: DeployScene) -> None:
+    """10: what ran before runs again, the rest was never touched; the story tells of both."""
+    folder, app = canary(boxed), write(boxed, config_map("app"))
+    assert deploy(boxed, "--canary", folder, "--certify", "true", "-f", app).code == 0
+    write(boxed, config_map("made", a="2"), name="canary/cm.yaml")
+    write(boxed, config_map("app", a="2"))
+    bad = ("--certify", "sh -c 'exit 3'", "--rollback", "on-failure")
+    done = deploy(boxed, "--canary", folder, *bad, "-f", app)
+    assert done.code == 10, done.text
+    last = done.stderr[done.stderr.index("✗ deploy failed on prod in step 7 (canary)") :]
+    assert "reason: the certify command ended with 3" in last
+    assert "rollback  ✓ generation 1 is back" in last
+    assert "now     nothing is fenced" in last
+    assert "may be live" not in last
+    data = [boxed.cluster.get(f"{CM}/{name}")["data"]["a"] for name in ("canary-made", "app")]
+    assert data == ["1", "1"]
+    told = boxed.run("history", "show", "2").stdout
+    assert "canary   rejected: the certify command ended with 3" in told
+    assert "rollback generation 1 is back: 1 put back" in told
+    assert " 2  rolled back " in boxed.run("history").stdout
