@@ -93,6 +93,23 @@ def test_each_target_is_fenced_changed_recorded_and_given_back_for_itself(mixed:
         assert (scene.record()["outcome"], scene.record()["holder"]) == ("deployed", holder)
 
 
+def test_canary_that_is_rejected_on_the_first_leaves_the_second_alone(pair: Pair, tmp_path: Path) -> None:
+    """Each has a canary of its own; both tables come first, each once, and nothing of the second is begun."""
+    for name, text in (("canary.json", "first"), ("app.json", "rest")):
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": text, "namespace": "default"}}
+        (tmp_path / name).write_text(json.dumps(made))
+    judge = ("--certify", "sh -c 'kubectl config current-context; exit 3'")
+    canary = ("--canary", str(tmp_path / "canary.json"))
+    done = pair.deploy(*canary, *judge, "-f", str(tmp_path / "app.json"), payload=False)
+    assert (done.code, done.stdout.split()) == (18, ["a"]), done.text
+    for name in ("a", "b"):
+        assert done.stderr.count(f"{name}, canary: 1 object: 1 new") == 1
+        assert done.stderr.count(f"{name}: 1 object: 1 new") == 1
+    assert "not started: b" in sums(done)
+    assert pair.a.record()["certification"]["outcome"] == "uncertified"
+    assert_never_begun(pair.b)
+
+
 def test_hold_on_the_second_refuses_before_anything_is_changed_on_the_first(mixed: Pair) -> None:
     """Nothing but reads on either; the hold is still there, and the refusal says whose it is."""
     assert mixed.run(*HOLD, "--context", "b").code == 0
