@@ -14,16 +14,16 @@ FILTER = "fences reads the whole cluster; a filter could hide a fence"
 @pytest.mark.parametrize(
     ("line", "error", "hint"),
     [
-        ("fence", "no command `fence`", "did you mean `fencectl fences`? There are: fences, release, history, doctor, runbook, deploy, recover, hold, demo"),
-        ("status", "no command `status`", "did you mean `fencectl fences`? There are: fences, release, history, doctor, runbook, deploy, recover, hold, demo"),
-        ("unlock", "no command `unlock`", "did you mean `fencectl release`? There are: fences, release, history, doctor, runbook, deploy, recover, hold, demo"),
-        ("version", "no command `version`", "did you mean `fencectl --version`? There are: fences, release, history, doctor, runbook, deploy, recover, hold, demo"),
-        ("xyzzy", "no command `xyzzy`", "there are: fences, release, history, doctor, runbook, deploy, recover, hold, demo"),
-        ("help xyzzy", "no command `xyzzy`", "there are: fences, release, history, doctor, runbook, deploy, recover, hold, demo"),
+        ("fence", "no command `fence`", "did you mean `fencectl fences`? There are: fences, release, history, doctor, runbook, deploy, recover, rollback, hold, demo"),
+        ("status", "no command `status`", "did you mean `fencectl fences`? There are: fences, release, history, doctor, runbook, deploy, recover, rollback, hold, demo"),
+        ("unlock", "no command `unlock`", "did you mean `fencectl release`? There are: fences, release, history, doctor, runbook, deploy, recover, rollback, hold, demo"),
+        ("version", "no command `version`", "did you mean `fencectl --version`? There are: fences, release, history, doctor, runbook, deploy, recover, rollback, hold, demo"),
+        ("xyzzy", "no command `xyzzy`", "there are: fences, release, history, doctor, runbook, deploy, recover, rollback, hold, demo"),
+        ("help xyzzy", "no command `xyzzy`", "there are: fences, release, history, doctor, runbook, deploy, recover, rollback, hold, demo"),
         ("--context prod fences -w", "`--context` goes after the verb", "fencectl fences --context prod -w"),
         ("-v fences", "`-v` goes after the verb", "fencectl fences -v"),
         ("-V", "no option `-V`", "did you mean `--version`?"),
-        ("-o json", "`-o` needs a command before it", "fencectl COMMAND -o; commands: fences, release, history, doctor, runbook, deploy, recover, hold, demo"),
+        ("-o json", "`-o` needs a command before it", "fencectl COMMAND -o; commands: fences, release, history, doctor, runbook, deploy, recover, rollback, hold, demo"),
         ("--version=1", "`--version` takes no value", "fencectl --help lists the commands"),
         ("fences prod", "fences takes no argument, got `prod`", "did you mean `--context prod`?"),
         (
