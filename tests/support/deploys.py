@@ -176,6 +176,7 @@ class DeployScene:
         stderr: int | IO[bytes] | None = None,
         stdin: bytes | None = None,
         payload: bool = True,
+        verb: str = "deploy",
     ) -> Running:
         """
         Start a deploy of this command. `payload` False: of what the arguments say, with `stdin` to read.
@@ -185,7 +186,7 @@ class DeployScene:
         number = len(self.started)
         out, err = self.folder / f"out-{number}", self.folder / f"err-{number}"
         behind = ("--", *(command or ("true",))) if payload else ()
-        line = [sys.executable, "-m", module, "deploy", *arguments, *behind]
+        line = [sys.executable, "-m", module, verb, *arguments, *behind]
         if script is not None:
             line = ["bash", "-e", "-c", script.replace("DEPLOY", shlex.join(line))]
         into = self.folder / f"in-{number}"
