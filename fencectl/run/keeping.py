@@ -33,6 +33,7 @@ from fencectl.run.story import PAUSE_S, WRITE_S, StoppedError, read
 if TYPE_CHECKING:
     from fencectl.core.deploy import DeployPlan
     from fencectl.run.stage import Result, Stage
+    from fencectl.run.tenure import Tenure
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Kept:
 
 
 def keep_what_must(
-    stage: Stage, plan: DeployPlan, result: Result, ledger: Ledger, must_hold: Callable[[], None], *, end_s: float
+    stage: Stage, plan: DeployPlan, result: Result, ledger: Ledger, tenure: Tenure, *, end_s: float
 ) -> None:
     """
     Decide what stays of this run's suspensions, and mark it so; the result tells.
@@ -85,7 +86,8 @@ def keep_what_must(
         stage.clock,
         ledger,
         reasons,
-        must_hold=must_hold,
+        own=tenure.own,
+        must_hold=tenure.must_hold,
         tell=lambda text: stage.tell(10, text),
         events=stage.events,
         end_s=end_s,
@@ -103,6 +105,7 @@ def keep(
     ledger: Ledger,
     reasons: Reasons,
     *,
+    own: Journal,
     must_hold: Callable[[], None],
     tell: Callable[[str], None],
     events: Tells,
@@ -111,7 +114,8 @@ def keep(
     """
     Keep what has to be kept, out of the ledger; a lost answer is resolved until `end_s`.
 
-    `must_hold`: proves the lease for one write, or raises LeaseLostError: after a loss nothing is written.
+    `own`: this run's journal, with what proves its end. `must_hold`: proves the lease for one write, or raises
+    LeaseLostError: after a loss nothing is written.
     """
     kept = Kept()
     suspensions = [
@@ -131,6 +135,9 @@ def keep(
         journal = fence.journal.with_phase(
             Phase.KEPT, at=clock.wall(), reason=reasons.because if reasons.rolled_back or not again else again
         )
+        if journal.holder == own.holder:
+            # NB: the lease, whose journal proves this run's end, is free by the time that anybody wants to know.
+            journal = replace(journal, details=own.details)
         try:
             found = _mark(door, clock, fence, journal, must_hold, end_s)
         except FencectlError as failure:

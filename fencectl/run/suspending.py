@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from fencectl.cluster.clock import Clock
 from fencectl.core.errors import ExitCode, FencectlError
@@ -39,12 +40,14 @@ class ToSuspend:
     """
     One object to suspend; `rank` is 1 plus the number of its fenced ancestors.
 
-    `kept_by`: the holder of a kept suspension that is to be taken over; None: it has to be free.
+    `kept_by`: the holder of a kept suspension that is to be taken over; None: it has to be free. `details`: what
+    proves the end of this run, for what may stay when it has ended.
     """
 
     ref: ObjectRef
     rank: int
     kept_by: str | None = None
+    details: Mapping[str, Any] | None = None
 
 
 class Suspender:
@@ -93,7 +96,8 @@ class Suspender:
         def build(seen: Seen) -> Placed | CannotPlace:
             mark = read_mark(seen) if target.kept_by is not None else None
             if mark is not None and mark.kept and mark.journal is not None and mark.holder_text == target.kept_by:
-                return adopt_kept(seen, mark.journal, self._journal_for(target.rank))
+                story = replace(self._journal_for(target.rank), details=target.details)
+                return adopt_kept(seen, mark.journal, story)
             return place_suspension(seen, self._journal_for(target.rank))
 
         why = self._must_stop()

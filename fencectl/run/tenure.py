@@ -32,7 +32,7 @@ class Tenure:
     One run's hold on the lease of its target.
 
     `around`: the run that lends its lease. `note`: takes a loss in, as all that ends the run. `lost`: why it does
-    not hold the lease any more.
+    not hold the lease any more; `own`: the run's journal, with what proves its end.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Tenure:
     ) -> None:
         self._stage = stage
         self._plan = plan
-        self._own = own
+        self.own = own
         self._around = around
         self._result = result
         self._ledger = ledger
@@ -66,12 +66,12 @@ class Tenure:
             whose = parse_holder(self._around.holder).title
             stage.tell(2, f"inside of {whose}, under {self.keeper.lease.ref.display}")
             return
-        terms = LeaseTerms(self._own.holder, plan.lease_duration_s, stage.clock.wall(), self._own)
+        terms = LeaseTerms(self.own.holder, plan.lease_duration_s, stage.clock.wall(), self.own)
         at = LeaseAt(*plan.lease, last_token=last_token())
         self.keeper = take_lease(stage.door, stage.keeper_door, stage.clock, stage.threads, at, terms)
         self._remember(self.keeper)
         timeline.begin(2, "lease")
-        stage.events.tell(self.keeper.lease.ref, Happening.FENCED, "taken for a deploy", self._own.holder)
+        stage.events.tell(self.keeper.lease.ref, Happening.FENCED, "taken for a deploy", self.own.holder)
         stage.tell(2, f"{self.keeper.lease.ref.display} taken, token {self.keeper.transitions}")
 
     def _remember(self, keeper: Keeper) -> None:

@@ -149,7 +149,7 @@ class Deploy:
             must_stop=self._must_stop,
             tell=lambda text: self._stage.tell(step, text),
         )
-        targets = [ToSuspend(*one, kept_by=self._plan.kept_by(one[0])) for one in chain]
+        targets = [ToSuspend(*one, self._plan.kept_by(one[0]), self._own.details) for one in chain]
         suspender.suspend_all(targets, drain_timeout_s=self._plan.drain_timeout_s)
 
     # (5)
@@ -293,7 +293,7 @@ class Deploy:
         self._freed_as = inside.lease
         result.unresolved += [WHAT_IS_INSIDE] if inside.unread is not None else []
         tenure, ledger = self._tenure, self._ledger
-        keep = partial(keep_what_must, self._stage, plan, result, ledger, tenure.must_hold, end_s=end_s)
+        keep = partial(keep_what_must, self._stage, plan, result, ledger, tenure, end_s=end_s)
         return release_all(self._stage, ledger, inside, tenure.is_stolen, tenure.may_release, keep, end_s=end_s)
 
     def _write_outcome(self) -> None:
