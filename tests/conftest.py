@@ -8,13 +8,16 @@ Fixtures: the two clusters that tests run on.
 from __future__ import annotations
 
 import gc
+import importlib
 import os
+import pkgutil
 import signal
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
+import fencectl
 from tests.support import prefork
 from tests.support.clusters import Cluster
 from tests.support.realcluster import USERS, RealCluster
@@ -67,6 +70,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     }
     if run:
         terminalreporter.write_line(f"runbooks: {len(run)} command blocks were run in the state that they are for")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """
+    Leave the collection unmeasured, once every module has been imported.
+
+    pytest calls millions of functions to find the tests, and the line tracer looks at each.
+    """
+    collects = hasattr(session.config, "workerinput") or not session.config.getoption("numprocesses", None)
+    cover = session.config.pluginmanager.getplugin("_cov") if collects else None
+    measuring = cover.cov_controller if cover is not None else None
+    if measuring is None:
+        return (yield)
+    for module in pkgutil.walk_packages(fencectl.__path__, "fencectl."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    measuring.pause()
+    try:
+        return (yield)
+    finally:
+        measuring.resume()
 
 
 # Runs of the program by the dozen, each along the lines of the ones in `test_deploy.py` and `test_recover.py`.
