@@ -45,7 +45,7 @@ PART_S = 60.0
 NOTHING = "Nothing was changed"
 _LISTED = 500
 _PASSING = (Why.GONE, Why.GUARD, Why.BUSY)
-_USER = re.compile(r'User "(?:[^"\\]|\\.)*" cannot ')
+_USER = re.compile(r'User "((?:[^"\\]|\\.)*)" cannot ')
 
 
 class NotStoredError(FencectlError):
@@ -176,10 +176,12 @@ class PointStore:
 
 
 def _refused(ref: ObjectRef, verb: str, answer: Refused) -> FencectlError:
-    if answer.why is Why.FORBIDDEN and _USER.search(answer.detail):
+    user = _USER.search(answer.detail) if answer.why is Why.FORBIDDEN else None
+    if user is not None:
+        who = re.sub(r"\\(.)", r"\1", user.group(1))
         return NotReadableError(
-            f"`{verb}` {ref.plural} (namespace {ref.namespace}) is forbidden",
-            reason=f"{ref.display} is a part of the recovery point: {answer.detail}. {NOTHING}",
+            f"user {who} may not `{verb}` {ref.plural} (namespace {ref.namespace})",
+            reason=f"deploy needs it for its recovery point. {NOTHING}",
         )
     return NotStoredError(
         f"{ref.display} could not be stored" if verb == "create" else f"{ref.display} could not be deleted",

@@ -252,4 +252,14 @@ def changed_identity(old: Obj, new: Obj) -> list[Cause]:
                 f"found new finalizers []string{{{shown}}}"
             )
             causes.append(Cause("FieldValueForbidden", text, "metadata.finalizers"))
-    return causes
+    return causes + _changed_immutable(old, new)
+
+
+def _changed_immutable(old: Obj, new: Obj) -> list[Cause]:
+    """A Secret or ConfigMap that says so keeps its data."""
+    if old.get("kind") not in ("Secret", "ConfigMap") or old.get("immutable") is not True:
+        return []
+    changed = ["immutable"] if new.get("immutable") is not True else []
+    changed += [key for key in ("data", "binaryData") if (old.get(key) or {}) != (new.get(key) or {})]
+    text = "Forbidden: field is immutable when `immutable` is set"
+    return [Cause("FieldValueForbidden", text, key) for key in changed]

@@ -152,6 +152,35 @@ def test_secret_takes_text_and_keeps_base64(cluster: Cluster) -> None:
     assert secret["type"] == "Opaque"
 
 
+def test_secrets_are_listed_by_label_and_type_without_their_data(cluster: Cluster) -> None:
+    """A label is anybody's to set, a type is not to be changed; what is listed as metadata has neither."""
+    where, label = "/api/v1/namespaces/default/secrets", cluster.unique("label")
+    names = {}
+    for kind, labels in (("x.io/ours", {"l": label}), ("Opaque", {"l": label}), ("x.io/ours", {})):
+        body = {"apiVersion": "v1", "kind": "Secret", "type": kind, "data": {"k": "dg=="}}
+        metadata = {"name": cluster.unique("secret"), "labels": labels}
+        names[kind, bool(labels)] = cluster.create(where, {**body, "metadata": metadata})["metadata"]["name"]
+    accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    query = f"?labelSelector=l%3D{label}&fieldSelector=type%3Dx.io%2Fours"
+    (found,) = ok(cluster.request("GET", where + query, accept=accept))["items"]
+    assert found["metadata"]["name"] == names["x.io/ours", True]
+    assert "data" not in found
+
+
+def test_secret_that_is_immutable_takes_no_other_data_and_can_be_deleted(cluster: Cluster) -> None:
+    """By its uid alone: nothing else of it can have changed since."""
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": cluster.unique("secret")}}
+    made = cluster.create("/api/v1/namespaces/default/secrets", {**body, "immutable": True, "data": {"k": "dg=="}})
+    assert made["immutable"] is True
+    for patch, field in (({"data": {"k": "dw=="}}, "data"), ({"immutable": None}, "immutable")):
+        status = refused(cluster.merge_patch(path_of(made), patch), 422, "Invalid")
+        assert [cause["field"] for cause in status["details"]["causes"]] == [field]
+        assert "field is immutable when `immutable` is set" in status["message"]
+    ok(cluster.merge_patch(path_of(made), {"metadata": {"labels": {"l": "1"}}}))
+    ok(cluster.request("DELETE", path_of(made), body={"preconditions": {"uid": made["metadata"]["uid"]}}))
+    assert cluster.request("GET", path_of(made)).status == 404
+
+
 def test_put_with_the_version_that_was_read_replaces(cluster: Cluster) -> None:
     """What is left out is gone."""
     obj = make_configmap(cluster, data={"a": "1"}, labels={"l": "1"})

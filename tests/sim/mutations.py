@@ -321,7 +321,7 @@ def _unresolved_not_unwound() -> Patch:
 MUTATIONS = (
     Mutation("no-take-over", "7.1 it takes the lease over before the first release", "late", 2, ("I1", "I2"),
              _replaced(recovery.Recovery, "_take_lease", lambda _: None)),
-    Mutation("take-over-unguarded", "7.1 take-over guards the renewTime as observed", "aimed-renewal", 10, ("I12",),
+    Mutation("take-over-unguarded", "7.1 take-over guards the renewTime as observed", "aimed-renewal", 29, ("I12",),
              _lease_unguarded(takeover, "take_over_lease", _RENEWED)),
     Mutation("window-of-a-second", "7 a heartbeat unchanged over the window", "late", 2, ("I11", "I12"),
              _replaced(recover.RecoverRun, "_window_s", lambda *_: 1.0)),
@@ -347,7 +347,7 @@ MUTATIONS = (
              _replaced(keeper.Keeper, "_loss_after_s", lambda self: self.duration_s)),
     Mutation("loss-from-the-answer", "8.2 two thirds after the send, not the answer", "any", 40, ("I2", "I16"),
              _from_the_answer()),
-    Mutation("record-unchecked", "8 nobody records after loss", "any", 3, ("I2",), _record_unchecked()),
+    Mutation("record-unchecked", "8 nobody records after loss", "any", 8, ("I2",), _record_unchecked()),
     Mutation("fenced-before-recorded", "8.3 the record is written before anything becomes observable", "any", 2, ("I17",),
              _not_recorded()),
     Mutation("stolen-is-ours", "8.2 stolen: keep suspensions", "sleeper", 1, ("I2",),
