@@ -40,7 +40,7 @@ class Runbook(msgspec.Struct, frozen=True):
     """
     One runbook; its text is the file `<name>.md`.
 
-    `sign`: how it is recognised, at most 38 cells. `codes` and `situations`: what it is the runbook for. `also`:
+    `sign`: how it is recognised, at most 39 cells. `codes` and `situations`: what it is the runbook for. `also`:
     situations whose fences it counts besides, and that have a runbook of their own.
     """
 
@@ -64,7 +64,7 @@ RUNBOOKS: tuple[Runbook, ...] = (
     Runbook("hold", "somebody placed a hold by hand", (), (Situation.HOLD,)),
     Runbook("claim", "a rollback did not succeed", (), (Situation.CLAIM,)),
     Runbook(
-        "rollback-in-progress", "a rollback was refused with exit 17", (ExitCode.ROLLBACK_IN_PROGRESS,)
+        "rollback-running", "a rollback was refused with exit 17", (ExitCode.ROLLBACK_IN_PROGRESS,)
     ),
     Runbook("not-ours", "suspended or cordoned by somebody else", (), (Situation.NOT_OURS,)),
     Runbook(
@@ -171,8 +171,9 @@ class Values(msgspec.Struct, frozen=True):
     What a runbook's placeholders stand for on one cluster; all of it hostile until escaped.
 
     `known`: by the placeholder's name, without its braces. `several`: those of which there is more than one, with
-    all that there are; the first of them is filled in. `without`: those that this cluster has no use for, so that
-    the option before them goes too. `missing`: why the others are not known.
+    all that there are; the first of them is filled in, or of `fences` all of one holder, in their order. `without`:
+    those that this cluster has no use for, so that the option before them goes too. `missing`: why the others are
+    not known.
     """
 
     known: Mapping[str, str] = MappingProxyType({})
@@ -182,7 +183,7 @@ class Values(msgspec.Struct, frozen=True):
 
 
 PLACEHOLDERS = (
-    "context", "lease", "lease-namespace", "lease-name", "holder", "fence", "node", "resource", "name",
+    "context", "lease", "lease-namespace", "lease-name", "holder", "fence", "fences", "node", "resource", "name",
     "namespace", "hold", "generation",
 )  # fmt: skip
 
@@ -209,6 +210,12 @@ def values_of(matches: tuple[Match, ...], *, lease: tuple[str, str], generation:
         found["generation"] = [str(generation)]
     # NB: what names one object must be of one object: the first one's, whatever else matches.
     several = {name: tuple(all_) for name, all_ in found.items() if len(all_) > 1 and name in _COUNTED}
+    together = tuple(
+        m.entry.object.display for m in matches if m.block is matches[0].block and m.block is not None
+    )
+    if together:
+        found["fences"] = list(together)
+        several["fences"] = together
     none = "no fence matches this runbook now"
     missing = {name: none for name in PLACEHOLDERS if name not in found and name not in without}
     missing |= {"generation": "no deploy is recorded"} if generation is None else {}

@@ -29,7 +29,7 @@ _CONTEXT = re.compile(r" --context \{context\}")
 # Options that are given once for each.
 _EACH = re.compile(r" (--resume-kept|--node-verified) \{(fence|node)\}")
 _OF_ONE_OBJECT = frozenset({"fence", "node", "resource", "name", "namespace", "hold", "holder"})
-_NAME, _SIGN = 16, 38
+_NAME, _SIGN = 16, 39
 _NOUNS = {Situation.HOLD: "hold", Situation.CLAIM: "claim", Situation.NOT_OURS: "object"}
 
 
@@ -200,7 +200,10 @@ class _Filler:
         value = self._value(name)
         if value is None:
             return placeholder
+        every = self._values.several.get(name, ()) if name == "fences" else ()
         try:
+            if every:
+                return " ".join(map(quote, every))
             # NB: inside of a word (`spec.nodeName={node}`) what is quoted is still one word.
             return quote(value)
         except NotPrintableError as cannot:

@@ -91,6 +91,7 @@ def test_values_are_those_of_the_first_fence_that_matches() -> None:
     assert values.known == {
         "holder": story.DEAD,
         "fence": "node/worker-3",
+        "fences": "node/worker-3",
         "resource": "node",
         "name": "worker-3",
         "node": "worker-3",
@@ -102,6 +103,7 @@ def test_values_are_those_of_the_first_fence_that_matches() -> None:
     assert values.without == {"namespace"}
     assert values.several["node"] == ("worker-3", "worker-2")
     assert "holder" not in values.several
+    assert values.several["fences"] == tuple(entry.object.display for entry in story.dead_entries())
 
 
 def test_namespaced_object_comes_with_its_namespace() -> None:

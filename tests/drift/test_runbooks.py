@@ -25,6 +25,11 @@ HEADINGS = ["How you recognise it", "Is it safe?", "Do this", "How you know that
 NAMES = {book.name for book in RUNBOOKS}
 
 
+def test_list_has_room_for_every_name_and_sign() -> None:
+    """80 columns, with the number that matches behind them."""
+    assert [book.name for book in RUNBOOKS if len(book.name) > 16 or len(book.sign) > 39] == []
+
+
 def test_every_runbook_has_its_text_and_every_text_its_place_in_the_list() -> None:
     """What the list names can be printed, and nothing lies beside it."""
     assert set(FILES) == NAMES

@@ -174,8 +174,24 @@ def mark_without_a_journal(world: World) -> None:
     world.sh(f"kubectl cordon worker-2\nkubectl annotate node worker-2 fencectl.dev/holder={HOLDER}")
 
 
+def rolled_back_by_hand_and_kept(world: World) -> None:
+    """A deploy from a workstation: what its command broke is back, and Flux may not break it again."""
+    scene = DeployScene(world.cluster, world.folder, {}, world.started, {})
+    for name, parent in (("flux-system", None), ("apps", ("flux-system", "flux-system"))):
+        make_kustomization(world.cluster, name, applied_by=parent)
+    applied = scene.deploy("--prune", "-f", _written(scene, _config_map("a")), payload=False)
+    assert applied.code == 0, applied.text
+    breaks = 'kubectl -n default patch configmap a --type=merge -p \'{"data":{"a":"broken"}}\'; exit 3'
+    more = ("--suspend", "kustomization/flux-system/apps", "--drain-timeout", "0s", "--rollback", "on-failure")
+    done = scene.deploy(*more, command=("sh", "-c", breaks))
+    assert done.code == 11, done.text
+    assert world.cluster.get("/api/v1/namespaces/default/configmaps/a")["data"] == {"a": "1"}
+    refused = scene.deploy(command=("true",))
+    assert refused.code == 19, refused.text
+
+
 def rolled_back_and_kept(world: World) -> None:
-    """Parent and child stay suspended, and the lease is free."""
+    """A run on GitHub: parent and child stay suspended, and the lease is free."""
     for name, parent in (("flux-system", None), ("apps", ("flux-system", "flux-system"))):
         make_kustomization(world.cluster, name, applied_by=parent)
     with playing(world.cluster, duration_s=1) as run:
@@ -443,8 +459,20 @@ CASES = [
             Step(0, says=("2 of them KEPT on purpose",)),
             Step(1),
             Step(2, says=("released 2 of 2",), answers=YES),
-            Step(3, says=(NONE_HELD, "apps")),
+            Step(4, says=(NONE_HELD, "apps")),
         ),
+        name="in-ci",
+    ),
+    Case(
+        "kept-suspension",
+        rolled_back_by_hand_and_kept,
+        (
+            Step(0, says=("KEPT", "2 fences held on prod")),
+            Step(3, says=("released 2 of 2",)),
+            Step(4, says=(NONE_HELD, "apps")),
+        ),
+        real=True,
+        name="by-hand",
     ),
     Case(
         "not-ours",
@@ -475,7 +503,7 @@ CASES = [
         name="lifted",
     ),
     Case(
-        "rollback-in-progress",
+        "rollback-running",
         restoring,
         (
             Step(0, says=("verdict    live",)),

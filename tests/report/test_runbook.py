@@ -133,6 +133,14 @@ def test_option_that_vouches_is_given_once_for_each() -> None:
     assert block.text == "fencectl recover --context prod-admin --node-verified a --node-verified 'b c'\n"
 
 
+def test_all_fences_of_one_holder_are_words_of_one_command() -> None:
+    """In the order in which they go."""
+    text = "# T\n\n```sh\nfencectl release --context {context} {fences}\n```\n"
+    known = Values({"fences": "a/b"}, several={"fences": ("a/b", "c d")})
+    [block] = fill(text, known, PROD).blocks
+    assert block.text == "fencectl release --context prod-admin a/b 'c d'\n"
+
+
 HOSTILE = {name: text for name, text in TEXTS.items() if "\0" not in text and not text.endswith("\n")}
 
 
@@ -183,7 +191,7 @@ def test_list_shows_what_matches_now_within_80_columns() -> None:
     report = story.dead()
     books = [(book, matching(book, report), 0) for book in RUNBOOKS]
     lines = list_lines(books)
-    assert lines[0] == "still-fenced      a deploy ended with exit 11             5 fences match now"
+    assert lines[0] == "still-fenced      a deploy ended with exit 11              5 fences match now"
     assert lines[2] == "unknown-holder    nobody can say whether the holder lives"
     assert max(map(len, lines)) <= 80
     assert [line for line in lines if line != line.rstrip()] == []
