@@ -69,7 +69,7 @@ RUNBOOKS: tuple[Runbook, ...] = (
     Runbook("not-ours", "suspended or cordoned by somebody else", (), (Situation.NOT_OURS,)),
     Runbook(
         "person-needed",
-        "refused with exit 19, or a gate found 20",
+        "refused with 19, or a gate found 20",
         (ExitCode.HELD_PERSON_NEEDED, ExitCode.FENCES_FOUND),
     ),
     Runbook("lease-lost", "a deploy ended with exit 13", (ExitCode.LEASE_LOST,)),
@@ -171,9 +171,9 @@ class Values(msgspec.Struct, frozen=True):
     What a runbook's placeholders stand for on one cluster; all of it hostile until escaped.
 
     `known`: by the placeholder's name, without its braces. `several`: those of which there is more than one, with
-    all that there are; the first of them is filled in, or of `fences` all of one holder, in their order. `without`:
-    those that this cluster has no use for, so that the option before them goes too. `missing`: why the others are
-    not known.
+    all that there are; the first of them is filled in, or of `fences` all of one holder, in their order.
+    `without`: those that this cluster has no use for, so that the option before them goes too. `missing`: why the
+    others are not known.
     """
 
     known: Mapping[str, str] = MappingProxyType({})
