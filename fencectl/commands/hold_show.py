@@ -12,7 +12,7 @@ from fencectl.commands.options import Color, Output
 from fencectl.commands.output import style_of, write
 from fencectl.core.record_hold import Lift, Lifted
 from fencectl.core.record_until import end_text
-from fencectl.core.records import Entry
+from fencectl.core.records import Entry, claim_words
 from fencectl.core.times import age_text, second_time
 from fencectl.report.escape import cut, log_safe, visible
 from fencectl.report.machine import encode_json
@@ -68,7 +68,7 @@ class Show:
         lines = wrap(style.bold(f"{visible(entry.title)} on {self.where.label}") + f", {_held(entry, now)}")
         lines += _about(entry, now, indent="  ", style=style)
         if entry.key.startswith("claim-"):
-            left = "a restore that failed left it: this cluster may run neither the old state nor the new one"
+            left = "this cluster may run neither the old state nor the new one: what succeeds retires it by itself"
             lines += wrap(left, first=f"  {style.look} ", rest="    ")
         self._say(lines)
 
@@ -155,7 +155,8 @@ def _about(entry: Entry, now: datetime, *, indent: str, style: Style) -> list[st
     if entry.problem is not None:
         return wrap(visible(entry.problem), first=f"{indent}{style.failed} ", rest=f"{indent}  ")
     why = f"reason: {visible(entry.why)}" if entry.why else "it gives no reason"
-    lines = wrap(why, first=indent, rest=indent)
+    lines = wrap(visible(claim_words(entry)), first=indent, rest=indent) if entry.is_claim else []
+    lines += wrap(why, first=indent, rest=indent)
     if entry.by:
         lines += wrap(f"by {visible(cut(entry.by))}", first=indent, rest=indent)
     if entry.overdue and entry.until is not None:
@@ -184,6 +185,7 @@ def _as_data(entry: Entry, now: datetime) -> dict[str, Any]:
         "overdue": entry.overdue,
         "problem": entry.problem,
         "key": entry.key,
+        **({"class": entry.moved, "restore": entry.restore} if entry.is_claim else {}),
     }
 
 

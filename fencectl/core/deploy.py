@@ -238,7 +238,9 @@ def _stand_in_the_way(report: FenceReport, adopted: Collection[Adopted]) -> list
 
 def without_claims(report: FenceReport) -> FenceReport:
     """The report as it is for a rollback, or for a deploy by a person who has chosen so: no claim stops it."""
-    return replace(report, holds=tuple(hold for hold in report.holds if not hold.is_claim))
+    claims = tuple(hold for hold in report.holds if hold.is_claim)
+    holds = tuple(hold for hold in report.holds if not hold.is_claim)
+    return replace(report, holds=holds, passed_over=claims)
 
 
 def why_not(

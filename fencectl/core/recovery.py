@@ -147,13 +147,14 @@ def _must_be_clear(report: FenceReport, wanted: Wanted) -> None:
     if report.unowned:
         first = report.unowned[0]
         raise _refuse(report, f"{first.object.display} carries a mark that nobody can read", _why(first))
-    if report.holds and not wanted.attended:
-        hold = report.holds[0]
+    holds = (*report.holds, *report.passed_over)
+    if holds and not wanted.attended:
+        hold = holds[0]
         raise _refuse(
             report,
             f"a {hold.now} is in place",
             "; ".join(hold.notes).removeprefix("reason: ") or None,
-            hint=_lift_hint(report),
+            hint=_lift_hint(report, hold),
         )
 
 
@@ -316,11 +317,11 @@ def _refuse(report: FenceReport, what: str, why: str | None, *, hint: str | None
     return PersonNeededError(f"nothing was released on {report.label}: {what}", reason=why, hint=hint)
 
 
-def _lift_hint(report: FenceReport) -> str:
-    """The command that lifts the first hold; without `--yes` a person at a terminal may go on under it."""
+def _lift_hint(report: FenceReport, hold: FenceEntry) -> str:
+    """The command that lifts a hold; without `--yes` a person at a terminal may go on under it."""
     given = {"--kubeconfig": report.kubeconfig, "--context": report.context}
     flags = [shlex.quote(word) for flag, value in given.items() if value for word in (flag, value)]
-    words = [shlex.quote(word) for word in report.holds[0].hold_words]
+    words = [shlex.quote(word) for word in hold.hold_words]
     lift = " ".join(["fencectl", "hold", "lift", *words, *flags])
     return f"`{lift}` lifts it; at a terminal, a person may also go on under it: leave `--yes` out"
 

@@ -162,7 +162,8 @@ class FenceReport(msgspec.Struct, frozen=True):
     usable holder (a journal without an owner, an empty mark), each refused. `holds`: holds and claims.
     `findings`: records whose run is over or unknown; not counted, block nothing. `not_ours`: foreign cordons,
     suspensions and leases; not counted, never with a command. `notes`: sentences on the report as a whole, such
-    as a skew of the clock.
+    as a skew of the clock. `passed_over`: claims that do not stop whoever looks, and still keep an unattended
+    recovery back.
     """
 
     context: str | None
@@ -181,6 +182,7 @@ class FenceReport(msgspec.Struct, frozen=True):
     findings: tuple[FenceEntry, ...] = ()
     not_ours: tuple[FenceEntry, ...] = ()
     notes: tuple[str, ...] = ()
+    passed_over: tuple[FenceEntry, ...] = ()
 
     @property
     def complete(self) -> bool:

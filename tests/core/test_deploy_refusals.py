@@ -13,11 +13,12 @@ import pytest
 
 from fencectl.core.assemble import assemble, read_runs
 from fencectl.core.deploy import HeldError, only_live, refuse_others, why_not, without_claims
-from fencectl.core.errors import ExitCode
+from fencectl.core.errors import ExitCode, PersonNeededError
 from fencectl.core.facts import HolderEvidence, JobFact, State
 from fencectl.core.journal import Phase
 from fencectl.core.observation import Observation
 from fencectl.core.profiles import FENCECTL
+from fencectl.core.recovery import Wanted, plan_recovery
 from fencectl.core.refs import Seen
 from fencectl.core.report import FenceReport
 from tests.support.objects import (
@@ -131,7 +132,24 @@ def test_no_other_hold_is_passed_over_with_the_claims() -> None:
     assert code(records=records, over_claim=True) is ExitCode.HELD_PERSON_NEEDED
     alone = (record_map(claim_41=claim()),)
     assert code(lease(renewed_at=before(1)), records=alone, over_claim=True) is ExitCode.HELD_LIVE
-    assert code(lease(), evidence=ENDED, records=alone, over_claim=True) is ExitCode.HELD_DEAD
+    # NB: no `recover` that runs unattended would be let under the claim, so 16 would promise too much.
+    assert code(lease(), evidence=ENDED, records=alone, over_claim=True) is ExitCode.HELD_PERSON_NEEDED
+
+
+@pytest.mark.parametrize(
+    ("moved", "held"), [("unconfirmed", True), ("post-mutation", True), ("pre-mutation", False)]
+)
+def test_claim_withholds_unattended_recovery_unless_it_moved_nothing(moved: str, held: bool) -> None:
+    """A person who is asked may go on under it."""
+    report, found = look(lease(), evidence=ENDED, records=(record_map(claim_41=claim(moved)),))
+    assert plan_recovery(report, found, FENCECTL, Wanted(attended=True))
+    if not held:
+        assert plan_recovery(report, found, FENCECTL, Wanted())
+        return
+    with pytest.raises(PersonNeededError) as refused:
+        plan_recovery(report, found, FENCECTL, Wanted())
+    assert "a claim 41 is in place" in refused.value.sentence
+    assert "`fencectl hold lift claim-41 --context prod`" in str(refused.value.hint)
 
 
 def test_worst_of_a_restore_and_a_claim_is_the_restore() -> None:

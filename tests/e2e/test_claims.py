@@ -56,6 +56,9 @@ def test_claim_beside_another_lease_is_lifted_by_the_very_command_that_is_printe
     assert scene.run("hold", "lift", "claim", "--yes", "--reason", "x").code == 2
     listed = scene.run("hold", "list", "--lease", "team/app")
     assert "claim-3" in listed.stdout
+    assert "the restore of what ran before generation 2 gave no answer" in said(listed)
+    (hold,) = scene.run("hold", "list", "--lease", "team/app", "-o", "json").json["holds"]
+    assert (hold["class"], hold["restore"], hold["reason"]) == ("unconfirmed", 2, "no answer")
     assert scene.run("hold", "list", "--lease", "nonsense").code == 2
     done = scene.run(*lift.split()[1:], "--yes", "--reason", "looked at it")
     assert done.code == 0, done.text
