@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from fencectl.cluster.access import ask_access
 from fencectl.cluster.clock import SystemClock
 from fencectl.cluster.kinds import CONFIGMAPS, record_of
 from fencectl.cluster.private_kubeconfig import kubeconfig_of, written
@@ -26,6 +28,7 @@ from fencectl.commands.options_acting import DeployOptions
 from fencectl.commands.reading import Look, Subject
 from fencectl.commands.signals import Signals
 from fencectl.core.deploy import Adopted, DeployPlan, adoptable, only_live, refuse_others, why_not, without_claims
+from fencectl.core.deploy_rights import needed_by, refuse_without
 from fencectl.core.errors import ExitCode, FencectlError, NotReadableError
 from fencectl.core.journal import Journal, Phase
 from fencectl.core.nesting import SERVER_VARIABLE, Around, extra_of
@@ -195,7 +198,17 @@ class DeployOnTarget:
         elif self._signals.code is not None:
             self._show.warn("interrupted: nothing was changed")
             return self._signals.code
+        else:
+            self._may_do(plan, look)
         return Ready(look, plan, own)
+
+    def _may_do(self, plan: DeployPlan, look: Look) -> None:
+        """Ask whether everything that will be written may be, before the first write; raises NotReadableError."""
+        needed = needed_by(plan, inside=self._around is not None)
+        may = ask_access(self._door, needed, deadline_s=self._subject.deadline_s)
+        where = f" --context {shlex.quote(look.report.label)}" if self._subject.connection.context_name else ""
+        hint = f"`fencectl doctor{where} --rbac deploy` prints the role to ask for"
+        refuse_without(may, not_done=f"{self._show.not_done} {look.report.label}", hint=hint)
 
     def _may_wait(self) -> bool:
         is_in_time = self._clock.monotonic_s() < self._wait_until_s

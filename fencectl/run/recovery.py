@@ -91,6 +91,7 @@ class Recovery:
     # (0)
 
     def _rehearse(self) -> None:
+        self._read_kinds()
         lease = self._lease.rehearsal()
         for patch in (*(entry.release.patch for entry in self._plan.going if entry.release), *lease):
             match self._tried(patch):
@@ -106,6 +107,17 @@ class Recovery:
                     raise StoppedError(sentence, unread=why is Why.BUSY)
                 case Unknown(detail):
                     raise StoppedError(f"{patch.target.display}: {detail}", unread=True)
+
+    def _read_kinds(self) -> None:
+        """
+        Read one fence of each kind as each release will: a list that may be read says nothing about that.
+
+        Raises StoppedError.
+        """
+        patches = [entry.release.patch for entry in self._plan.going if entry.release]
+        for ref in {(one.target.path.rpartition("/")[0]): one.target for one in patches}.values():
+            self._must_not_be_interrupted()
+            read(self._world.door, ref)
 
     def _tried(self, patch: GuardedPatch) -> Answer:
         """Try a patch without storing it, again where nobody answered: that changes nothing however often."""

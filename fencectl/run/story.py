@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from fencectl.cluster.answer import read_refusal
 from fencectl.cluster.clock import Clock
 from fencectl.core.answers import explain_refusal
 from fencectl.core.errors import ExitCode, FencectlError
@@ -79,7 +80,8 @@ def read(door: Door, ref: ObjectRef) -> Seen | None:
     if found.status == 404:
         return None
     if not found.ok:
-        why = f"{ref.display} cannot be read: the API server answers {found.status}"
+        said = f": {read_refusal(found).message}" if found.status == 403 else ""
+        why = f"{ref.display} cannot be read: the API server answers {found.status}{said}"
         raise StoppedError(why, forbidden=found.status in (401, 403), unread=True)
     raw = json.loads(found.body)
     uid = str(dig(raw, "metadata", "uid"))
