@@ -19,7 +19,7 @@ from fencectl.commands.deploy_target import Own, Subjected
 from fencectl.commands.options_acting import DeployOptions, RollbackOptions
 from fencectl.commands.reading import subjects
 from fencectl.commands.rollback_show import RollbackShow
-from fencectl.commands.rollback_target import NotWantedError, RollbackOnTarget, Wanted
+from fencectl.commands.rollback_target import RollbackOnTarget, Wanted
 from fencectl.commands.signals import Signals
 from fencectl.core.errors import ExitCode, FencectlError, UsageError
 from fencectl.core.profiles import ProfileName
@@ -86,9 +86,6 @@ def run(options: RollbackOptions) -> ExitCode:
         except _Interrupted:
             show.warn("interrupted: nothing was changed")
             return signals.code or ExitCode.INTERRUPTED
-        except NotWantedError:
-            show.warn("nothing was changed")
-            return ExitCode.USAGE
         except FencectlError as failure:
             show.refused(failure)
             raise

@@ -29,10 +29,6 @@ from fencectl.run.story import read
 from fencectl.run.targets import find_suspensions
 
 
-class NotWantedError(Exception):
-    """Whoever was asked did not say yes."""
-
-
 class NoPointError(UsageError):
     """There is nothing that could be put back."""
 
@@ -93,7 +89,7 @@ class RollbackOnTarget(DeployOnTarget):
         before = ran_before(past, chosen.generation)
         back.back = before.generation if before is not None else None
         if not self._wanted.ask(f"Put {back.what} back on {self._label}? Only `yes` goes on: "):
-            raise NotWantedError
+            raise UsageError("nothing was put back: the answer was not `yes`")
         return Ready(look, plan, own)
 
     def _choose(self, past: Mapping[int, Past]) -> Past:

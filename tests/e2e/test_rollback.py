@@ -17,7 +17,8 @@ import pytest
 from tests.support.clusters import Cluster, expect
 from tests.support.deploys import Child, DeployScene
 from tests.support.manifests import CM, config_map, deploy, names, no_lease, write
-from tests.support.program import Ran
+from tests.support.program import Ran, environment
+from tests.support.terminal import spoken
 
 BREAKS = 'kubectl -n default patch configmap a --type=merge -p \'{"data":{"a":"broken","new":"1"}}\''
 
@@ -163,3 +164,30 @@ def test_rollback_of_a_target_without_a_deploy_changes_nothing(scene: DeployScen
     assert done.code == 2, done.text
     assert "nothing to roll back on prod" in done.stderr
     assert no_lease(scene)
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "words"),
+    [
+        ("y\n", 2, "error: nothing was put back: the answer was not `yes`"),
+        ("\x03", 130, "! interrupted: nothing was changed"),
+        ("yes\n", 0, "; nothing is fenced"),
+    ],
+    ids=["y", "ctrl-c", "yes"],
+)
+def test_at_a_terminal_only_yes_puts_it_back(
+    sandbox_cluster: Cluster, tmp_path: Path, keys: str, code: int, words: str
+) -> None:
+    """What would change stands above the question; without a yes no lease is taken."""
+    scene = DeployScene.on(sandbox_cluster, tmp_path)
+    for value in "12":
+        assert deploy(scene, "-f", write(scene, config_map("a", a=value))).code == 0
+    env = environment(scene.kubeconfig) | {"TERM": "xterm"}
+    with spoken(("rollback", "--no-color"), env=env, cwd=tmp_path, terminal=True) as program:
+        program.until("Put generation 1 back on prod? Only `yes` goes on: ")
+        assert 'data.a: "2" → "1"' in program.said
+        program.type(keys)
+        assert program.to_the_end() == code
+    assert program.said.replace("\r", "").splitlines()[-1].endswith(words)
+    assert data(scene) == {"a": "1" if code == 0 else "2"}
+    assert scene.lease()["leaseTransitions"] == (3 if code == 0 else 2)
