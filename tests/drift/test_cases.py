@@ -75,6 +75,9 @@ CASES: dict[int, dict[str, tuple[str, ...]]] = {
             "e2e/test_deploy_signals.py::test_case_13_signal_while_the_command_runs_ends_it_and_says_that_it_may_have_acted",
             "e2e/test_deploy_several.py::test_case_13_signal_unwinds_the_target_that_runs_and_starts_no_other",
         ),
+        "the rollback that it owes is said": (
+            "e2e/test_rollback.py::test_interrupt_never_starts_a_rollback_and_says_that_it_is_owed",
+        ),
         "every conclusion of a completed job is an end, and none is a success": (
             "evidence/test_github_jobs.py::test_case_13_every_conclusion_of_a_completed_job_is_an_end",
             "evidence/test_github_jobs.py::test_case_13_every_conclusion_of_a_completed_attempt_is_an_end",
@@ -259,6 +262,7 @@ CASES: dict[int, dict[str, tuple[str, ...]]] = {
     59: {
         "no previous good state, and nothing is deleted": (
             "run/test_restoring.py::test_case_59_first_deploy_has_no_previous_good_state_and_nothing_is_deleted",
+            "e2e/test_rollback.py::test_case_59_first_deploy_has_nothing_to_roll_back_to",
         ),
         "the words of Stalled are quoted": (
             "core/test_rollout_flux.py::test_stalled_object_quotes_what_ready_says_as_well",
@@ -282,11 +286,15 @@ CASES: dict[int, dict[str, tuple[str, ...]]] = {
             "run/test_restoring.py::test_case_62_paused_deployment_is_a_blocker_that_is_told_at_once",
             "core/test_restore.py::test_paused_deployment_is_told_unless_the_restore_ends_the_pause",
         ),
+        "what was recorded goes back, without any old ReplicaSet": (
+            "e2e/test_rollback_rollout.py::test_case_62_deployment_that_crash_loops_is_back_without_any_history_and_by_the_verb_a_paused_one_is_told",
+        ),
     },
     64: {
         "a restore whose lease is gone or whose target has moved on does nothing": (
             "run/test_restoring.py::test_case_64_target_that_another_run_has_deployed_to_since_is_left_alone",
             "run/test_restoring.py::test_case_64_restore_whose_lease_is_lost_writes_nothing_more",
+            "core/test_past.py::test_case_64_later_run_that_may_have_changed_the_target_supersedes",
         ),
     },
     67: {

@@ -147,6 +147,7 @@ RESTORES = {
         "core/test_assemble.py::test_claim_that_moved_nothing_is_a_finding_and_holds_nothing",
         "core/test_deploy_refusals.py::test_claim_that_moved_nothing_withholds_nothing",
         "run/test_claims_recorded.py::test_claim_that_moved_nothing_stops_no_deploy",
+        "run/test_restore_claims.py::test_refused_restore_is_told_and_leaves_its_target_deployable",
     ),
     "a restore that may have changed its target holds deploys and unattended recovery of it": (
         "core/test_claims.py::test_failed_restore_leaves_a_claim_with_class_time_and_reason",
@@ -154,16 +155,19 @@ RESTORES = {
         "core/test_assemble.py::test_claim_is_a_hold_that_says_what_its_restore_has_changed",
         "e2e/test_recover.py::test_hold_stops_an_unattended_recovery",
         "e2e/test_incomplete.py::test_holds_and_claims_of_a_record_are_shown",
+        "run/test_restore_claims.py::test_restore_that_was_killed_is_interrupted_for_the_next_deploy_and_holds_it_back",
     ),
     "only a success retires a claim that may have moved its target": (
         "core/test_claims.py::test_later_deploy_or_restore_that_ended_well_retires_a_claim",
         "run/test_claims_recorded.py::test_deploy_over_a_claim_that_succeeds_retires_it",
         "run/test_claims_recorded.py::test_deploy_that_runs_nothing_is_no_evidence",
         "run/test_claims_recorded.py::test_own_rollback_that_succeeded_retires_earlier_claims",
+        "run/test_restore_claims.py::test_deploy_over_a_claim_runs_where_a_person_says_so_and_its_success_retires_it",
     ),
     "a later failure stands beside the claim, and changes neither its class nor its time": (
         "core/test_claims.py::test_failure_does_not_retire_a_claim_and_leaves_its_class_and_time_alone",
         "run/test_claims_recorded.py::test_deploy_over_a_claim_that_fails_leaves_it_as_it_is",
+        "run/test_restore_claims.py::test_restore_without_an_answer_is_unconfirmed_and_stands_beside_a_later_failure",
     ),
     "a claim that moved nothing is retired by a later failure too": (
         "core/test_claims.py::test_claim_that_moved_nothing_is_retired_by_a_later_failure_too",
@@ -191,15 +195,33 @@ RESTORES = {
         "core/test_deploy_refusals.py::test_restore_that_died_and_left_its_lease_blocks_nothing",
         "core/test_assemble.py::test_record_without_an_outcome_is_a_finding_only_when_its_run_holds_no_lease",
     ),
+    "every way out of a restore that was begun is recorded, a thrown error included": (
+        "run/test_restore_claims.py::test_thrown_error_in_the_middle_of_a_restore_is_recorded_and_holds",
+        "run/test_restore_claims.py::test_restore_whose_lease_was_lost_writes_no_claim_and_the_next_run_finds_it",
+        "run/test_restoring.py::test_budget_that_is_over_ends_it_and_names_what_is_not_back",
+    ),
+    "a restore that stopped half-way may have changed its target, whatever it tried to undo": (
+        "run/test_restore_claims.py::test_restore_that_stopped_half_way_holds_its_target_until_a_rollback_succeeds",
+        "run/test_restoring.py::test_interrupt_ends_it_after_the_write_that_is_under_way",
+    ),
+    "what holds a target never refuses the rollback that would free it": (
+        "run/test_restore_claims.py::test_restore_that_was_killed_is_no_obstacle_to_the_next_rollback",
+        "run/test_restore_claims.py::test_restore_that_stopped_half_way_holds_its_target_until_a_rollback_succeeds",
+    ),
+    "an interrupt never begins a rollback: it is owed, and said to be": (
+        "e2e/test_rollback.py::test_interrupt_never_starts_a_rollback_and_says_that_it_is_owed",
+    ),
     "a superseded restore changes nothing: no object, no record, no claim": (
         "run/test_restoring.py::test_case_64_target_that_another_run_has_deployed_to_since_is_left_alone",
         "run/test_restoring.py::test_case_64_restore_whose_lease_is_lost_writes_nothing_more",
+        "core/test_past.py::test_case_64_later_run_that_may_have_changed_the_target_supersedes",
         "run/test_claims_recorded.py::test_no_claim_is_retired_or_left_once_the_lease_is_lost",
     ),
     "what one target came to neither releases nor hides what another one holds": (
         "core/test_several.py::test_every_target_is_in_the_sentence_and_no_code_hides_a_worse_one",
         "e2e/test_deploy_several.py::test_case_06_killed_in_the_second_leaves_that_one_fenced_and_no_other",
         "cli/test_deploy_several.py::test_first_that_does_not_succeed_is_the_last_and_hides_nothing_before_it",
+        "run/test_restore_claims.py::test_target_of_a_sibling_is_deployable_whatever_holds_this_one",
     ),
     "an object that is gone answers for no fence any more": (
         "core/test_assemble.py::test_case_18_deleted_node_blocks_nothing_and_one_being_deleted_is_said",
@@ -211,6 +233,8 @@ RESTORES = {
     ),
     "nothing to go back to is said at once, and nothing is deleted for it": (
         "run/test_restoring.py::test_case_59_first_deploy_has_no_previous_good_state_and_nothing_is_deleted",
+        "e2e/test_rollback.py::test_case_59_first_deploy_has_nothing_to_roll_back_to",
+        "e2e/test_rollback.py::test_rollback_of_a_target_without_a_deploy_changes_nothing",
     ),
 }
 
