@@ -120,6 +120,26 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Playe
         yield theatre.played
 
 
+# What each verdict waits out before it counts, in seconds of the follow's clock.
+GRACE_S = {
+    "ready": 2.0,
+    "crash": 0.0,
+    "image": 30.0,
+    "daemons": 150.0,
+    "plain_daemons": 2.0,
+    "stuck": 0.0,
+    "backs_off": 0.0,
+    "deleted": 20.0,
+}
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_result_says_when_it_was_noticed(played: dict[str, Played], scene: str) -> None:
+    """Not before its grace is over, and long before the ten minutes of the follow are."""
+    [result] = played[scene].followed.results
+    assert GRACE_S[scene] <= result.noticed_s <= played[scene].followed.took_s < 600.0
+
+
 def test_deployment_that_becomes_ready_succeeds(played: dict[str, Played]) -> None:
     found = played["ready"].followed
     assert (found.outcome, found.results[0].reason) == (V.SUCCEEDED, "2 replicas updated and available")
@@ -179,6 +199,7 @@ def test_stateful_set_stuck_in_the_middle_fails_with_the_pod_that_holds_it_up(pl
     assert (result.verdict, result.cause) == (V.FAILED, Cause.CRASH)
     assert result.pods[0].trouble.pod == "cart-1"
     assert result.pods[0].trouble.node is not None
+    assert result.reason == "crash loop, 4 restarts (budget 3)"
 
 
 def test_job_that_backs_off_is_waited_for_until_it_gives_up(played: dict[str, Played]) -> None:
@@ -189,8 +210,10 @@ def test_job_that_backs_off_is_waited_for_until_it_gives_up(played: dict[str, Pl
     assert result.reason.startswith("BackoffLimitExceeded: ")
     assert any("after 1 pod failed (limit 1)" in text for text in scene.said)
     assert {one.trouble.exit_code for one in result.pods} == {3}
+    assert {one.trouble.node for one in result.pods} <= {"n1", "n2", "n3"}
 
 
 def test_object_deleted_during_the_follow_is_unknown(played: dict[str, Played]) -> None:
     [result] = played["deleted"].followed.results
     assert (result.verdict, result.cause) == (V.UNKNOWN, Cause.NOT_FOUND)
+    assert result.reason.startswith("not found: it was there, and somebody deleted it")
