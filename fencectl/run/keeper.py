@@ -153,7 +153,8 @@ class Keeper:
         if stolen is not None:
             return LeaseLostError(Loss.STOLEN, reason=stolen)
         loss, why = trouble or (Loss.NOT_RENEWED, "no renewal was acknowledged in time")
-        return LeaseLostError(loss, reason=why)
+        seen = f"`{self.holder}`, token {self._transitions}, {renewal_text(self._seen.raw)}"
+        return LeaseLostError(loss, reason=f"{why}; last seen: {seen}")
 
     def _loss_after_s(self) -> float:
         return self.duration_s * HELD_FOR
@@ -235,7 +236,8 @@ class Keeper:
             self.is_stolen("the lease was deleted and made anew")
         elif holder != self.holder or transitions != self._transitions:
             whom = f"`{holder}`" if holder else "nobody"
-            self.is_stolen(f"{whom} holds it now (token {self._transitions} → {_number(transitions)})")
+            token = f"token {self._transitions} → {_number(transitions)}"
+            self.is_stolen(f"{whom} holds it now ({token}, {renewal_text(raw)})")
         else:
             return self._is_ours(raw, detail)
         return False
@@ -258,6 +260,12 @@ class Keeper:
             # NB: how it was lost stays as it was then: a renewal that was on its way may be answered at last.
             if self._trouble is None or not is_lost:
                 self._trouble = (loss, why)
+
+
+def renewal_text(raw: Raw) -> str:
+    """When a lease was renewed and its version, as they were read: what tells its state from any other one."""
+    renewed, version = dig(raw, "spec", "renewTime"), dig(raw, "metadata", "resourceVersion")
+    return f"renewTime {renewed or 'none'}, resourceVersion {version or 'none'}"
 
 
 def _number(value: Any) -> str:

@@ -13,7 +13,7 @@ from fencectl.core.identity import parse_holder
 from fencectl.core.lease import LeaseTerms, acquire_lease, free_own_lease, new_lease
 from fencectl.core.placements import CannotPlace
 from fencectl.core.refs import ObjectRef, Seen, dig
-from fencectl.run.keeper import Keeper, LeaseLostError, Loss
+from fencectl.run.keeper import Keeper, LeaseLostError, Loss, renewal_text
 from fencectl.run.ports import Door, Threads
 from fencectl.run.servertime import DatedDoor, ServerTime
 from fencectl.run.story import PAUSE_S, TRIES, WRITE_S, StoppedError, read
@@ -175,4 +175,5 @@ def theft(keeper: Keeper, now: Seen | None) -> LeaseLostError | None:
     if holder == keeper.holder and token == keeper.transitions:
         return None
     whom = "it was deleted" if now is None else f"`{holder}` holds it now" if holder else "nobody holds it now"
-    return LeaseLostError(Loss.STOLEN, reason=f"{whom} (token {keeper.transitions} → {token})")
+    renewed = "" if now is None else f", {renewal_text(now.raw)}"
+    return LeaseLostError(Loss.STOLEN, reason=f"{whom} (token {keeper.transitions} → {token}{renewed})")

@@ -5,6 +5,7 @@ A deploy that may not begin: it says who holds what, makes no request but reads,
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,8 +88,9 @@ def test_case_02_one_marked_node_refuses_although_the_lease_is_free(scene: Deplo
     sandbox.requests.clear()
     done = scene.deploy("--node", "worker-2")
     assert done.code == 19, done.text
-    assert "node/worker-2" in done.stderr
+    assert re.search(r"node/worker-2 +cordoned +schedulable", done.stderr)
     assert "run 18093344127 attempt 2" in done.stderr
+    assert "`fencectl fences --context prod`" in done.stderr
     assert_untouched(scene)
     again = scene.deploy("-o", "json")
     result = json.loads(again.stdout)

@@ -146,6 +146,12 @@ def test_case_29_longer_of_two_clocks_counts(scene: Scene, boot_s: float, wall_s
     assert scene.keeper.held_for_s() == left_s
 
 
+def state(scene: Scene) -> str:
+    """When the lease was renewed and its version, as the server has them now."""
+    raw = scene.lease.raw
+    return f"renewTime {raw['spec']['renewTime']}, resourceVersion {raw['metadata']['resourceVersion']}"
+
+
 def test_case_03_lease_taken_by_another_is_stolen_for_good(scene: Scene) -> None:
     """By whom, and from which token to which."""
     taken = take_over_lease(
@@ -155,7 +161,7 @@ def test_case_03_lease_taken_by_another_is_stolen_for_good(scene: Scene) -> None
     assert not scene.keeper.renew()
     error = lost(scene)
     assert error.loss is Loss.STOLEN
-    assert error.reason == f"`{OTHER}` holds it now (token 1 → 2)"
+    assert error.reason == f"`{OTHER}` holds it now (token 1 → 2, {state(scene)})"
     sent = len(scene.door.sent)
     assert not scene.keeper.renew()
     assert len(scene.door.sent) == sent
