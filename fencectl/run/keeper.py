@@ -153,8 +153,7 @@ class Keeper:
         if stolen is not None:
             return LeaseLostError(Loss.STOLEN, reason=stolen)
         loss, why = trouble or (Loss.NOT_RENEWED, "no renewal was acknowledged in time")
-        seen = f"`{self.holder}`, token {self._transitions}, {renewal_text(self._seen.raw)}"
-        return LeaseLostError(loss, reason=f"{why}; last seen: {seen}")
+        return LeaseLostError(loss, reason=why)
 
     def _loss_after_s(self) -> float:
         return self.duration_s * HELD_FOR
@@ -243,7 +242,9 @@ class Keeper:
         return False
 
     def _is_ours(self, raw: Raw, detail: str) -> bool:
-        self._in_trouble(Loss.NOT_RENEWED, f"the renewal did not pass although the lease is ours: {detail}")
+        seen = f"token {self._transitions}, {renewal_text(raw)}"
+        why = f"the renewal did not pass although the lease is ours ({seen}): {detail}"
+        self._in_trouble(Loss.NOT_RENEWED, why)
         if dig(raw, "spec", "renewTime") != dig(self._seen.raw, "spec", "renewTime"):
             # NB: an earlier renewal of ours was carried out and its answer lost; its time is guarded next.
             self._seen = Seen(self.lease.ref, raw)
