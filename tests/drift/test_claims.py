@@ -124,6 +124,31 @@ RELEASES = {
     ),
 }
 
+CAPTURED = {
+    "every form of a deploy captures what it is about to change, whichever route reaches the target": (
+        "run/test_capturing.py::test_command_captures_what_the_flux_objects_that_it_suspends_have_applied",
+        "run/test_capturing.py::test_command_captures_what_deploys_of_this_lease_have_applied",
+        "run/test_capturing.py::test_flux_captures_what_the_objects_that_it_resumes_have_applied",
+        "run/test_capturing.py::test_apply_captures_each_object_and_what_the_servers_dry_run_makes_of_it",
+        "run/test_capturing.py::test_run_inside_of_another_captures_nothing_and_that_ones_point_stands",
+    ),
+    "what cannot be captured is not changed: the deploy does not begin, and says why": (
+        "run/test_capturing.py::test_object_that_may_not_be_read_ends_the_deploy_and_names_verb_and_resource",
+        "run/test_capturing.py::test_inventory_that_cannot_be_read_ends_the_deploy",
+        "run/test_capturing.py::test_more_than_a_point_can_hold_ends_the_deploy_before_anything_changes",
+        "run/test_capturing.py::test_point_that_cannot_be_stored_ends_the_deploy_and_a_retry_works",
+    ),
+    "what is captured is the good state, without what this run has put on it": (
+        "run/test_capturing.py::test_what_is_captured_has_no_fence_on_it_while_the_object_has",
+        "core/test_captured.py::test_object_under_a_suspension_is_captured_as_it_was_before_it",
+    ),
+    "a point that is not whole is none": (
+        "core/test_recovery_point.py::test_part_that_was_changed_cut_or_exchanged_is_no_point",
+        "core/test_recovery_point.py::test_part_that_is_missing_is_named",
+        "run/test_capturing.py::test_part_that_fails_after_another_was_stored_leaves_no_half_of_a_point_behind",
+    ),
+}
+
 RESTORES = {
     "the restore's own word on whether it moved anything goes before every other sign": (
         "core/test_claims.py::test_own_verdict_of_the_restore_comes_before_every_reason",
@@ -208,11 +233,17 @@ RESTORES = {
         "run/test_restore_claims.py::test_restore_that_was_killed_is_no_obstacle_to_the_next_rollback",
         "run/test_restore_claims.py::test_restore_that_stopped_half_way_holds_its_target_until_a_rollback_succeeds",
     ),
+    "a rollback keeps the first cause, and what is not known to have failed is not undone": (
+        "run/test_rolling_back.py::test_failed_deploy_is_back_and_its_first_cause_stays",
+        "run/test_rolling_back.py::test_what_is_not_known_to_have_failed_is_not_undone",
+    ),
     "an interrupt never begins a rollback: it is owed, and said to be": (
         "e2e/test_rollback.py::test_interrupt_never_starts_a_rollback_and_says_that_it_is_owed",
+        "run/test_rolling_back.py::test_interrupt_before_it_leaves_it_owed",
     ),
     "a superseded restore changes nothing: no object, no record, no claim": (
         "run/test_restoring.py::test_case_64_target_that_another_run_has_deployed_to_since_is_left_alone",
+        "run/test_rolling_back.py::test_case_64_deploy_that_lost_its_lease_leaves_what_was_deployed_since_alone",
         "run/test_restoring.py::test_case_64_restore_whose_lease_is_lost_writes_nothing_more",
         "core/test_past.py::test_case_64_later_run_that_may_have_changed_the_target_supersedes",
         "run/test_claims_recorded.py::test_no_claim_is_retired_or_left_once_the_lease_is_lost",
@@ -234,6 +265,7 @@ RESTORES = {
     "nothing to go back to is said at once, and nothing is deleted for it": (
         "run/test_restoring.py::test_case_59_first_deploy_has_no_previous_good_state_and_nothing_is_deleted",
         "e2e/test_rollback.py::test_case_59_first_deploy_has_nothing_to_roll_back_to",
+        "run/test_rolling_back.py::test_case_59_first_deploy_that_fails_has_no_previous_good_state_and_deletes_nothing",
         "e2e/test_rollback.py::test_rollback_of_a_target_without_a_deploy_changes_nothing",
     ),
 }
@@ -286,6 +318,7 @@ ABSOLUTE = {
 DURABLE = {
     "what cannot be recorded is not begun, nothing of it can be seen, and a retry works": (
         "run/test_deploy_record.py::test_record_that_cannot_be_written_leaves_nothing_to_be_seen_and_a_retry_works",
+        "run/test_capturing.py::test_point_that_cannot_be_stored_ends_the_deploy_and_a_retry_works",
     ),
     "what belongs together is one write": (
         "run/test_claims_recorded.py::test_retirement_is_in_the_same_write_as_the_outcome",
@@ -344,6 +377,9 @@ FOLLOWED = {
     "it asks less often as time goes by, and ends": (
         "run/test_follow.py::test_polls_slow_down_and_end_after_half_an_hour",
     ),
+    "what was noticed is told with the time that it took": (
+        "run/test_follow_real.py::test_result_says_when_it_was_noticed",
+    ),
     "a stop is heard at once, also in the middle of a read that hangs": (
         "run/test_follow.py::test_stop_is_heard_within_a_second",
         "run/test_follow_watch.py::test_stop_does_not_wait_for_a_server_that_hangs",
@@ -390,7 +426,7 @@ CERTIFIED = {
     ),
 }
 
-CLAIMS = FENCES | RELEASES | RESTORES | KEPT | ABSOLUTE | DURABLE | FOLLOWED | CERTIFIED
+CLAIMS = FENCES | RELEASES | CAPTURED | RESTORES | KEPT | ABSOLUTE | DURABLE | FOLLOWED | CERTIFIED
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
@@ -402,7 +438,7 @@ def test_claim_has_tests_that_exist(claim: str) -> None:
 
 def test_no_claim_is_told_twice() -> None:
     """The parts would overwrite each other."""
-    parts = (FENCES, RELEASES, RESTORES, KEPT, ABSOLUTE, DURABLE, FOLLOWED, CERTIFIED)
+    parts = (FENCES, RELEASES, CAPTURED, RESTORES, KEPT, ABSOLUTE, DURABLE, FOLLOWED, CERTIFIED)
     assert len(CLAIMS) == sum(map(len, parts))
 
 
