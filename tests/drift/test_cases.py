@@ -262,7 +262,7 @@ CASES: dict[int, dict[str, tuple[str, ...]]] = {
     59: {
         "no previous good state, and nothing is deleted": (
             "run/test_restoring.py::test_case_59_first_deploy_has_no_previous_good_state_and_nothing_is_deleted",
-            "run/test_rolling_back.py::test_case_59_first_deploy_that_fails_has_no_previous_good_state_and_deletes_nothing",
+            "run/test_after_failure.py::test_case_59_first_deploy_that_fails_has_no_previous_good_state_and_deletes_nothing",
             "e2e/test_rollback.py::test_case_59_first_deploy_has_nothing_to_roll_back_to",
         ),
         "the words of Stalled are quoted": (
@@ -295,7 +295,7 @@ CASES: dict[int, dict[str, tuple[str, ...]]] = {
         "a restore whose lease is gone or whose target has moved on does nothing": (
             "run/test_restoring.py::test_case_64_target_that_another_run_has_deployed_to_since_is_left_alone",
             "run/test_restoring.py::test_case_64_restore_whose_lease_is_lost_writes_nothing_more",
-            "run/test_rolling_back.py::test_case_64_deploy_that_lost_its_lease_leaves_what_was_deployed_since_alone",
+            "run/test_after_failure.py::test_case_64_deploy_that_lost_its_lease_leaves_what_was_deployed_since_alone",
             "core/test_past.py::test_case_64_later_run_that_may_have_changed_the_target_supersedes",
         ),
     },

@@ -234,16 +234,16 @@ RESTORES = {
         "run/test_restore_claims.py::test_restore_that_stopped_half_way_holds_its_target_until_a_rollback_succeeds",
     ),
     "a rollback keeps the first cause, and what is not known to have failed is not undone": (
-        "run/test_rolling_back.py::test_failed_deploy_is_back_and_its_first_cause_stays",
-        "run/test_rolling_back.py::test_what_is_not_known_to_have_failed_is_not_undone",
+        "run/test_rolling_back.py::test_failed_rollout_is_rolled_back_by_the_transaction_and_its_cause_stays",
+        "run/test_rolling_back.py::test_failed_deploy_is_rolled_back_but_not_what_is_only_unknown_or_the_nodes_fault",
     ),
     "an interrupt never begins a rollback: it is owed, and said to be": (
         "e2e/test_rollback.py::test_interrupt_never_starts_a_rollback_and_says_that_it_is_owed",
-        "run/test_rolling_back.py::test_interrupt_before_it_leaves_it_owed",
+        "run/test_rolling_back.py::test_interrupt_while_it_is_followed_leaves_the_rollback_owed",
     ),
     "a superseded restore changes nothing: no object, no record, no claim": (
         "run/test_restoring.py::test_case_64_target_that_another_run_has_deployed_to_since_is_left_alone",
-        "run/test_rolling_back.py::test_case_64_deploy_that_lost_its_lease_leaves_what_was_deployed_since_alone",
+        "run/test_after_failure.py::test_case_64_deploy_that_lost_its_lease_leaves_what_was_deployed_since_alone",
         "run/test_restoring.py::test_case_64_restore_whose_lease_is_lost_writes_nothing_more",
         "core/test_past.py::test_case_64_later_run_that_may_have_changed_the_target_supersedes",
         "run/test_claims_recorded.py::test_no_claim_is_retired_or_left_once_the_lease_is_lost",
@@ -265,7 +265,7 @@ RESTORES = {
     "nothing to go back to is said at once, and nothing is deleted for it": (
         "run/test_restoring.py::test_case_59_first_deploy_has_no_previous_good_state_and_nothing_is_deleted",
         "e2e/test_rollback.py::test_case_59_first_deploy_has_nothing_to_roll_back_to",
-        "run/test_rolling_back.py::test_case_59_first_deploy_that_fails_has_no_previous_good_state_and_deletes_nothing",
+        "run/test_after_failure.py::test_case_59_first_deploy_that_fails_has_no_previous_good_state_and_deletes_nothing",
         "e2e/test_rollback.py::test_rollback_of_a_target_without_a_deploy_changes_nothing",
     ),
 }
@@ -378,7 +378,7 @@ FOLLOWED = {
         "run/test_follow.py::test_polls_slow_down_and_end_after_half_an_hour",
     ),
     "what was noticed is told with the time that it took": (
-        "run/test_follow_real.py::test_result_says_when_it_was_noticed",
+        "run/test_follow_real.py::test_results_say_when_they_were_noticed",
     ),
     "a stop is heard at once, also in the middle of a read that hangs": (
         "run/test_follow.py::test_stop_is_heard_within_a_second",

@@ -1,8 +1,4 @@
-"""
-A deploy that failed and was asked to go back, by the real transaction: step 9.
-
-Aspects: back with the first cause · the lease lost before it · an interrupt before it · unknown is not failed.
-"""
+"""What a deploy that failed leaves alone although it was asked to go back: step 9, by the real transaction."""
 
 from __future__ import annotations
 
@@ -44,22 +40,6 @@ def records(applying: Applying) -> dict[str, Any]:
     return {key: json.loads(text) for key, text in data.items() if key.startswith("record-")}
 
 
-def test_failed_deploy_is_back_and_its_first_cause_stays() -> None:
-    """What failed is told, not that it was undone; 10 where what ran before comes up again."""
-    applying = first()
-
-    def comes_up_again() -> None:
-        if len(applying.scene.told) and any("puts back" in text for _, text in applying.scene.told):
-            applying.follower.verdict = RolloutVerdict.SUCCEEDED
-
-    applying.follower.on_follow = comes_up_again
-    result = second(applying)
-    assert result.code is ExitCode.FAILED_PREVIOUS_RUNS, (result.cause, result.reason)
-    assert value(applying) == {"a": "1"}
-    assert result.cause == "of 1 objects 1 failed"
-    assert records(applying)["record-2"]["outcome"] == "rolled-back"
-
-
 def test_case_64_deploy_that_lost_its_lease_leaves_what_was_deployed_since_alone() -> None:
     """It slept while its rollout failed; another run came, succeeded, and freed the lease: nothing is put back."""
     applying = first()
@@ -88,27 +68,6 @@ def test_case_64_deploy_that_lost_its_lease_leaves_what_was_deployed_since_alone
     assert records(applying)["record-3"] == theirs
     assert "outcome" not in records(applying)["record-2"]
     assert 9 not in {step for step, _ in scene.told}
-
-
-def test_interrupt_before_it_leaves_it_owed() -> None:
-    """Whoever interrupts leaves no time for it."""
-    applying = first()
-    applying.follower.on_follow = applying.scene.interrupted.set
-    result = second(applying)
-    assert result.code is ExitCode.FAILED_NEW_STATE_LIVE
-    assert result.rolled_back is None
-    assert (result.rollback_owed, records(applying)["record-2"]["rollback"]) == (True, "owed")
-    assert value(applying) == {"a": "2"}
-
-
-def test_what_is_not_known_to_have_failed_is_not_undone() -> None:
-    """It may be fine: 15, and a person looks."""
-    applying = first()
-    applying.follower.on_follow = lambda: setattr(applying.follower, "verdict", RolloutVerdict.UNKNOWN)
-    result = second(applying)
-    assert result.code is ExitCode.OUTCOME_UNKNOWN
-    assert value(applying) == {"a": "2"}
-    assert result.rolled_back is None
 
 
 def test_case_59_first_deploy_that_fails_has_no_previous_good_state_and_deletes_nothing() -> None:
