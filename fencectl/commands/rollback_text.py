@@ -25,10 +25,10 @@ def _safe(text: str) -> str:
 
 
 def summary(restorations: Sequence[Restoration]) -> str:
-    """How many would become what: 14 objects: 2 go back, 11 as they were, 1 left."""
+    """How many would become what: 14 objects: 2 to go back, 11 as they were, 1 left."""
     words = {
-        Doing.PATCH: "go back",
-        Doing.CREATE: "made again",
+        Doing.PATCH: "to go back",
+        Doing.CREATE: "to be made again",
         Doing.NOTHING: "as they were",
         Doing.NEW: "new, and staying",
         Doing.LEFT: "left as they are",

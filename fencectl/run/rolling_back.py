@@ -86,7 +86,8 @@ class RollingBack:
         self._write_record("restoring")
         self._result.rolled_back = restored
         budget = span_text(budget_s)
-        self._tell(f"puts back {restored.what}: {len(point.objects)} objects, own budget {budget}")
+        number = len(point.objects)
+        self._tell(f"puts back {restored.what}: {number} object{'s' * (number != 1)}, own budget {budget}")
         follower = self._stage.follower
         hands = Hands(
             self._stage.door,
