@@ -206,11 +206,13 @@ RESTORES = {
     ),
     "one restore of a target at a time: the second is refused before anything is opened, the first goes on": (
         "core/test_deploy_refusals.py::test_lease_whose_record_is_restoring_is_17_and_any_other_12",
+        "e2e/test_rollback_claims.py::test_two_rollbacks_at_once_one_runs_and_one_exits_17_with_nothing_changed",
         "core/test_deploy_refusals.py::test_record_of_another_lease_makes_no_restore_of_this_one",
         "core/test_claims.py::test_newest_record_in_phase_restoring_names_who_is_restoring",
     ),
     "a restore that died is seen by the next run, told as interrupted, and never refused for ever": (
         "core/test_claims.py::test_restore_that_died_leaves_an_unconfirmed_claim_once",
+        "e2e/test_rollback_claims.py::test_rollback_that_was_killed_is_seen_by_the_next_command_and_never_refused_for_ever",
         "core/test_claims.py::test_run_that_died_is_reclassified_as_interrupted_with_its_story_kept",
         "core/test_deploy_refusals.py::test_restore_whose_holder_is_dead_is_16_and_so_never_refused_for_ever",
         "run/test_claims_recorded.py::test_restore_that_died_holds_its_target_and_is_not_refused_for_ever",
@@ -253,6 +255,7 @@ RESTORES = {
         "e2e/test_deploy_several.py::test_case_06_killed_in_the_second_leaves_that_one_fenced_and_no_other",
         "cli/test_deploy_several.py::test_first_that_does_not_succeed_is_the_last_and_hides_nothing_before_it",
         "run/test_restore_claims.py::test_target_of_a_sibling_is_deployable_whatever_holds_this_one",
+        "e2e/test_rollback_claims.py::test_unconfirmed_restore_holds_its_target_until_a_success_while_a_sibling_stays_deployable",
     ),
     "an object that is gone answers for no fence any more": (
         "core/test_assemble.py::test_case_18_deleted_node_blocks_nothing_and_one_being_deleted_is_said",
@@ -271,6 +274,15 @@ RESTORES = {
 }
 
 KEPT = {
+    "what would bring the bad state back stays suspended after a rollback, and says so": (
+        "run/test_keeping.py::test_rolled_back_deploy_keeps_its_suspensions_and_frees_the_lease",
+        "run/test_keeping.py::test_command_that_was_printed_before_does_not_resume_what_is_kept",
+        "e2e/test_rollback_kept.py::test_failed_manifests_are_rolled_back_and_what_would_bring_them_back_is_kept",
+    ),
+    "what is kept is ended by the deploy that brings the fix, and by no failure": (
+        "e2e/test_rollback_kept.py::test_kept_suspensions_are_adopted_kept_again_after_a_failure_and_released_after_a_success",
+        "run/test_keeping.py::test_adopted_suspensions_stay_kept_after_a_failure",
+    ),
     "one input that is broken, also the last one, ends it with everything as it was": (
         "e2e/test_deploy_files.py::test_manifest_that_is_broken_in_the_last_file_reads_and_changes_nothing",
         "e2e/test_deploy_several.py::test_mistake_in_the_last_manifest_is_told_before_either_is_read",
