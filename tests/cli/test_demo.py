@@ -126,6 +126,7 @@ def test_story_shows_what_each_command_really_said(story: tuple[int, Spoken, Pat
         " 4  suspended kustomization/flux-system/flux-system",
         " 4  suspended kustomization/flux-system/apps",
         " 4  drained in 0s",
+        " 5  recovery point 1: 0 objects",
         " 6  node/worker-2: claimed, cordoned",
         " 8  the command runs",
     ]

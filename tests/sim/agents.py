@@ -65,7 +65,8 @@ class Held:
     What a process may believe of a lease that it took, computed from the wire alone.
 
     Two thirds of the duration after the send of the last renewal that was acknowledged to it, it must believe it
-    lost; from `declared` on it has seen itself that it is another's, and `expired` says that a renewal came too late.
+    lost; from `declared` on (since `declared_s`) it has seen itself that it is another's, and `expired` says that a
+    renewal came too late.
     `acknowledged`: of each renewal, when that was and when it was sent, by the simulation's own clock.
     """
 
@@ -76,11 +77,24 @@ class Held:
     acknowledged: list[tuple[float, float]]
     declared: bool = False
     expired: bool = False
+    declared_s: float = 0.0
 
     def left_s(self, process: Process) -> float:
         """Seconds for which the lease is certainly held."""
         if self.declared or self.expired:
             return 0.0
+        return self._by_time_s(process)
+
+    def may_not_know_yet(self, process: Process) -> bool:
+        """
+        Whether whoever renews may not have been told yet what another thread of the run has just read.
+
+        NB: such a renewal is void, its guards see to that; for longer than one look nobody may be left in the dark.
+        """
+        is_news = self.declared and process.kernel.now_s - self.declared_s <= self.duration_s / 3
+        return is_news and not self.expired and self._by_time_s(process) > 0
+
+    def _by_time_s(self, process: Process) -> float:
         by_boot = process.boot_s() - self.boot_s
         by_wall = (process.wall() - self.wall_at).total_seconds()
         return max(0.0, self.duration_s * 2 / 3 - max(by_boot, by_wall, 0.0))
@@ -150,7 +164,8 @@ class Agent:
         if lease_name(path) != self.lease[1]:
             return
         if self.held is not None and (answer.ok or answer.status == 404):
-            self.held.declared = self.held.declared or not self._is_own(answer)
+            if not self.held.declared and not self._is_own(answer):
+                self.held.declared, self.held.declared_s = True, self.process.kernel.now_s
         elif self._took is not None and answer.ok:
             self._adopt(json.loads(answer.body), *self._took)
 

@@ -87,6 +87,8 @@ KUBECTL_TIMEOUT_S = 60.0
 _WIPED = (
     NODES,
     f"{LEASES}/leases",
+    *(f"/apis/apps/v1/{plural}" for plural in ("deployments", "daemonsets", "statefulsets", "replicasets")),
+    "/apis/batch/v1/jobs",
     "/api/v1/pods",
     f"{POLICY}/poddisruptionbudgets",
     "/api/v1/configmaps",
