@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,8 @@ from fencectl.run.fencing import NotFencedError
 from fencectl.run.keeper import LeaseLostError
 from fencectl.run.nodes import NodeError, RollStoppedError
 from fencectl.run.nodes_certify import NodeCertifier
-from fencectl.run.payload import GRACE_S
+from fencectl.run.payload import GRACE_S, SystemProcesses
+from fencectl.run.ports import Process
 from tests.support.clusters import Cluster
 from tests.support.objects import HOLDER, OTHER, journal, mark
 from tests.support.rolling import Rolling, rolling
@@ -124,12 +125,21 @@ def test_command_beyond_its_time_is_ended(stage: Rolling, tmp_path: Path) -> Non
     assert stage.phase(node) is Phase.MUTATING
 
 
+class EndedAtOnce(SystemProcesses):
+    """Commands that have ended before the moved clock goes on, however busy the machine is."""
+
+    def start(self, command: Sequence[str], environ: Mapping[str, str]) -> Process:
+        started = super().start(command, environ)
+        started.wait()
+        return started
+
+
 def test_node_that_is_never_ready_stays_mutating(stage: Rolling) -> None:
     """The error names the node and what its kubelet says."""
     node = stage.ref(stage.kubelet.join())
     stage.kubelet.say_ready(node.name, False, message="container runtime is down")
     with pytest.raises(NodeError) as raised:
-        stage.roller(*TRUE, node_timeout_s=20).roll(node)
+        stage.roller(*TRUE, node_timeout_s=20, processes=EndedAtOnce()).roll(node)
     assert raised.value.sentence == f"{node.display} is not Ready in time"
     why = "its condition Ready is False (KubeletNotReady: container runtime is down)"
     assert raised.value.reason == why
