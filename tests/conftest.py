@@ -12,6 +12,7 @@ import importlib
 import os
 import pkgutil
 import signal
+from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -47,29 +48,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many cells of the crash matrix have passed, and where."""
-    passed = [
-        report.nodeid
-        for report in terminalreporter.stats.get("passed", ())
-        if report.when == "call" and MATRIX_CELL in report.nodeid
-    ]
-    if passed:
-        real = sum("on_a_real_server" in name for name in passed)
+    """Say how much of what is made by rules has passed: cells of the crash matrix, blocks of runbooks, seeds."""
+    passed = [report for report in terminalreporter.stats.get("passed", ()) if report.when == "call"]
+    cells = [report.nodeid for report in passed if MATRIX_CELL in report.nodeid]
+    if cells:
+        real = sum("on_a_real_server" in name for name in cells)
         terminalreporter.write_line(
-            f"crash matrix: {len(passed) - real} cells in process on the sandbox,"
+            f"crash matrix: {len(cells) - real} cells in process on the sandbox,"
             f" {real} with processes on a real API server"
         )
-
-    run = {
-        block
-        for report in terminalreporter.stats.get("passed", ())
-        if report.when == "call"
-        for name, value in report.user_properties
-        if name == "runbook_blocks"
-        for block in value.split()
-    }
+    told = [one for report in passed for one in report.user_properties]
+    run = {block for name, value in told if name == "runbook_blocks" for block in value.split()}
     if run:
         terminalreporter.write_line(f"runbooks: {len(run)} command blocks were run in the state that they are for")
+    # NB: here and not beside the simulation, whose own conftest a run of everything does not ask with several workers.
+    total: Counter[str] = Counter()
+    for name, value in told:
+        if name == "simulated":
+            total.update(value)
+    if total:
+        terminalreporter.write_line("simulated: " + ", ".join(f"{n} {name}" for name, n in total.items()))
 
 
 @pytest.hookimpl(wrapper=True)

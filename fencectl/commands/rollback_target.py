@@ -85,6 +85,7 @@ class RollbackOnTarget(DeployOnTarget):
         if self._signals.code is not None:
             self._show.warn("interrupted: nothing was changed")
             return self._signals.code
+        self._may_do(plan, look)
         back = Restored(chosen.generation)
         before = ran_before(past, chosen.generation)
         back.back = before.generation if before is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from fencectl.cluster.answer import read_refusal
 from fencectl.cluster.clock import Clock
 from fencectl.core.errors import NotReadableError
 from fencectl.core.recovery_point import (
@@ -54,9 +55,11 @@ def _part(door: Door, clock: Clock, lease: tuple[str, str], generation: int, par
             raw = json.loads(found.body)
             return part_in(raw) if is_own_part(raw, lease) else None
         if found.status in (401, 403) or tries >= TRIES:
+            # NB: of an error the server quotes names only; what is in a Secret stands in no answer but a good one.
+            said = f": {read_refusal(found).message}" if found.status == 403 else ""
             raise NotReadableError(
                 f"{ref.display}, a part of the recovery point, cannot be read",
-                reason=f"the API server answers {found.status}",
+                reason=f"the API server answers {found.status}{said}",
                 hint="`fencectl doctor --rbac deploy` prints the role that a rollback needs",
             )
         clock.wait(None, PAUSE_S)

@@ -201,6 +201,32 @@ def test_suspension_that_somebody_ended_is_not_called_kept() -> None:
 HOW = ("refused", "unanswered", "answer lost", "away", "stolen", "not renewed", "interrupted", "killed")
 
 
+def strike(scene: Scene, how: str) -> None:
+    """Let the write that is about to be sent meet this."""
+    match how:
+        case "refused":
+            scene.sandbox.faults.refuse(status=403, verb=None, times=1)
+        case "unanswered":
+            scene.sandbox.faults.drop_before(times=1)
+        case "answer lost":
+            scene.sandbox.faults.drop_after(times=1)
+        case "away":
+            scene.door.away = True
+        case "stolen":
+            steal(scene)
+            scene.clock.advance(11)
+            scene.renew()
+        case "not renewed":
+            scene.clock.advance(21)
+        case "interrupted":
+            scene.interrupt_code = ExitCode.TERMINATED
+            scene.interrupted.set()
+        case "killed":
+            scene.door.killed = True
+        case _:
+            raise ValueError(how)
+
+
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("how", HOW)
 def test_each_mark_that_is_struck_leaves_nothing_resumed_and_nothing_hidden(how: str, number: int) -> None:
@@ -214,26 +240,7 @@ def test_each_mark_that_is_struck_leaves_nothing_resumed_and_nothing_hidden(how:
         begun["writes"] += 1
         if begun["writes"] != number + 1:
             return
-        match how:
-            case "refused":
-                scene.sandbox.faults.refuse(status=403, verb=None, times=1)
-            case "unanswered":
-                scene.sandbox.faults.drop_before(times=1)
-            case "answer lost":
-                scene.sandbox.faults.drop_after(times=1)
-            case "away":
-                scene.door.away = True
-            case "stolen":
-                steal(scene)
-                scene.clock.advance(11)
-                scene.renew()
-            case "not renewed":
-                scene.clock.advance(21)
-            case "interrupted":
-                scene.interrupt_code = ExitCode.TERMINATED
-                scene.interrupted.set()
-            case "killed":
-                scene.door.killed = True
+        strike(scene, how)
 
     def done() -> None:
         begun["writes"] = 1
@@ -350,21 +357,7 @@ def test_each_adoption_that_is_struck_leaves_them_kept(how: str, number: int) ->
         seen["writes"] += 1
         if seen["writes"] != number + 2:
             return
-        match how:
-            case "refused":
-                scene.sandbox.faults.refuse(status=403, verb=None, times=1)
-            case "unanswered":
-                scene.sandbox.faults.drop_before(times=1)
-            case "answer lost":
-                scene.sandbox.faults.drop_after(times=1)
-            case "away":
-                fix.door.away = True
-            case "stolen":
-                steal(fix)
-                fix.clock.advance(11)
-                fix.renew()
-            case "killed":
-                fix.door.killed = True
+        strike(fix, how)
 
     fix.door.before = before
     result = fix.deploy()

@@ -8,7 +8,6 @@ Options of the simulation: how many seeds, or one seed with its whole story.
 from __future__ import annotations
 
 import os
-from collections import Counter
 
 import pytest
 
@@ -33,14 +32,3 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if one is not None:
             chunks = [range(one, one + 1)]
         metafunc.parametrize("chunk", chunks, ids=[f"{chunk[0]}-{chunk[-1]}" for chunk in chunks])
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much was played, and how often it came to the interesting places."""
-    total: Counter[str] = Counter()
-    for report in terminalreporter.stats.get("passed", []):
-        for name, value in report.user_properties:
-            if name == "simulated":
-                total.update(value)
-    if total:
-        terminalreporter.write_line("simulated: " + ", ".join(f"{n} {name}" for name, n in total.items()))
